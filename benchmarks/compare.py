@@ -1,25 +1,34 @@
-"""``make bench``: RabbitMQ and Annulet, pure and compiled, in turn under the same loads.
+"""``make bench``: RabbitMQ, NATS and Annulet, pure and compiled, in turn under the same loads.
 
 Rounds are interleaved (every broker once, then again), so that a busy spell of the machine does not hit one alone.
-Each broker starts with an empty data folder in every round. Options: ``make bench BENCH="--rounds 5 --json FILE"``.
+Each broker starts with an empty data folder in every round. A run with all loads and brokers renews
+docs/performance.md, and every run leaves its figures in bench-report/. Options: ``make bench BENCH="--rounds 5"``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import json
 import os
 import platform
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 
-from benchmarks.brokers import Broker, BrokerError, all_brokers
+from benchmarks.brokers import ROOT, Broker, BrokerError, all_brokers
+from benchmarks.disk import slow_disk, sync_milliseconds, why_no_slow_disk
+from benchmarks.page import PAGE, draw, renew
 from benchmarks.report import Results, compare, show
-from benchmarks.scenarios import AMQP091, SCENARIOS, GeneratorError, Scenario, build_generator, run_scenario
+from benchmarks.scenarios import AMQP091, SCENARIOS, GeneratorError, Scenario, generator, run_scenario
+
+Programs = dict[str, list[str]]
+"""The words that start each load generator."""
 
 
 def present(names: tuple[str, ...], console: Console) -> list[Broker]:
@@ -36,15 +45,16 @@ def present(names: tuple[str, ...], console: Console) -> list[Broker]:
     return chosen
 
 
-def programs_for(scenarios: list[Scenario], scratch: Path, console: Console) -> dict[str, Path]:
+def programs_for(scenarios: list[Scenario], brokers: list[Broker], scratch: Path, console: Console) -> Programs:
     """Build the generators these loads need. One of another protocol that cannot be built is left out, with a word.
 
     Raises ClickException when that of AMQP 0-9-1 cannot.
     """
-    programs: dict[str, Path] = {}
-    for name in dict.fromkeys(one.generator for one in scenarios):
+    programs: Programs = {}
+    for name in dict.fromkeys(one.generator_for(broker) for one in scenarios for broker in brokers):
         try:
-            programs[name] = build_generator(name, scratch)
+            if name:
+                programs[name] = generator(name, scratch)
         except GeneratorError as error:
             if name == AMQP091:
                 raise click.ClickException(str(error)) from error
@@ -53,26 +63,27 @@ def programs_for(scenarios: list[Scenario], scratch: Path, console: Console) -> 
 
 
 def measure(
-    programs: dict[str, Path],
+    programs: Programs,
     broker: Broker,
     scenarios: list[Scenario],
     scale: float,
+    wrapper: Sequence[str],
     results: Results,
     console: Console,
 ) -> list[str]:
     """Run the scenarios on one broker, add the figures to ``results``, return what went wrong."""
+    scenarios = [one for one in scenarios if one.generator_for(broker) in programs]
+    if not scenarios:
+        return []
     failures = []
     with contextlib.ExitStack() as stack:
         try:
-            running = stack.enter_context(broker.running())
+            running = stack.enter_context(broker.running(wrapper))
         except BrokerError as error:
             return [f"{broker.name}: {error}"]
         for scenario in scenarios:
-            program = programs.get(scenario.generator)
-            if program is None:
-                continue
             try:
-                figures = run_scenario(program, scenario, running, scale)
+                figures = run_scenario(programs[scenario.generator_for(broker)], scenario, broker, running, scale)
             except GeneratorError as error:
                 failures.append(f"{broker.name}: {error}")
                 continue
@@ -82,6 +93,30 @@ def measure(
     return failures
 
 
+def measure_all(
+    scenarios: list[Scenario], brokers: list[Broker], scale: float, delay: float, document: dict[str, Any],
+    report: Path, console: Console,
+) -> Results:  # fmt: skip
+    """Run all rounds and return the figures; ``document`` and the report have those of each round when it ends."""
+    results: Results = {one.name: {} for one in scenarios}
+    ordinary = [one for one in scenarios if not one.slow]
+    slow = [one for one in scenarios if one.slow]
+    if slow and (reason := why_no_slow_disk()):
+        console.print(f"bench: the loads of a slow disk are left out: {reason}", markup=False)
+        slow = []
+    with tempfile.TemporaryDirectory(prefix="annulet-bench-") as scratch:
+        programs = programs_for(scenarios, brokers, Path(scratch), console)
+        for number in range(1, document["rounds"] + 1):
+            for one in brokers:
+                console.print(f"bench: round {number} of {document['rounds']}: {one.name}")
+                document["failures"] += measure(programs, one, ordinary, scale, (), results, console)
+                document["failures"] += measure(programs, one, slow, scale, slow_disk(delay), results, console)
+            document |= {"summary": compare(results), "results": results}
+            report.mkdir(parents=True, exist_ok=True)
+            (report / "figures.json").write_text(json.dumps(document, indent=1) + "\n")
+    return results
+
+
 @click.command()
 @click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="Runs of everything.")
 @click.option("--only", type=click.Choice([one.name for one in SCENARIOS]), multiple=True, help="Just these loads.")
@@ -89,27 +124,41 @@ def measure(
 @click.option(
     "--scale", type=click.FloatRange(0.001, 100.0), default=1.0, show_default=True, help="Times the messages."
 )
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="All figures as JSON.")
-def main(rounds: int, only: tuple[str, ...], broker: tuple[str, ...], scale: float, json_file: Path | None) -> None:
+@click.option("--delay", type=click.FloatRange(0.0, 1000.0), default=6.0, show_default=True,
+              help="Milliseconds that a sync of the slow disk takes beyond what it takes here.")  # fmt: skip
+@click.option("--report", type=click.Path(file_okay=False, path_type=Path), default=ROOT / "bench-report",
+              help="Folder for the figures as JSON and the plot; bench-report by default.")  # fmt: skip
+@click.option("--page", type=click.Path(dir_okay=False, path_type=Path),
+              help="Renew this page between its marks; docs/performance.md when nothing is left out.")  # fmt: skip
+def main(
+    rounds: int, only: tuple[str, ...], broker: tuple[str, ...], scale: float, delay: float, report: Path,
+    page: Path | None,
+) -> None:  # fmt: skip
     """Compare the brokers and print rates, CPU per message, latencies, memory and ratios."""
-    console = Console(width=None if sys.stdout.isatty() else 150)
+    console = Console(width=None if sys.stdout.isatty() else 165)
     scenarios = [one for one in SCENARIOS if not only or one.name in only]
-    results: Results = {one.name: {} for one in scenarios}
-    failures: list[str] = []
     brokers = present(broker, console)
     if not brokers:
         raise click.ClickException("no broker to measure; the lines above say what to do")
-    with tempfile.TemporaryDirectory(prefix="annulet-bench-") as scratch:
-        programs = programs_for(scenarios, Path(scratch), console)
-        for number in range(1, rounds + 1):
-            for one in brokers:
-                console.print(f"bench: round {number} of {rounds}: {one.name}")
-                failures += measure(programs, one, scenarios, scale, results, console)
+    document: dict[str, Any] = {
+        "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M"),
+        "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
+        "sync_ms": sync_milliseconds(),
+        "delay_ms": delay,
+        "rounds": rounds,
+        "scale": scale,
+        "failures": [],
+    }
+    results = measure_all(scenarios, brokers, scale, delay, document, report, console)
     show(results, console)
-    if json_file is not None:
-        machine = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
-        document = {"machine": machine, "rounds": rounds, "scale": scale, "summary": compare(results)}
-        json_file.write_text(json.dumps({**document, "results": results, "failures": failures}, indent=1) + "\n")
+    failures = document["failures"]
+    plot = draw(document["summary"], report / "rates.svg")
+    console.print(f"bench: {report / 'figures.json'}; {plot}", markup=False)
+    if page is None and not failures and all(results.values()) and len(brokers) == len(all_brokers()):
+        page = PAGE
+    if page is not None:
+        renew(page, document)
+        console.print(f"bench: {page} is renewed", markup=False)
     for failure in failures:
         console.print(f"bench: FAILED {failure}", markup=False)
     if failures:

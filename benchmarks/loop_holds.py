@@ -140,6 +140,33 @@ def requeue_limited(server: Server) -> Iterator[None]:
     server.until("q", pending=100_000)
 
 
+def requeueing(name: str, arguments: dict[str, Any], *tags: str, cancels: bool = True, **wanted: int) -> None:
+    """Register the return of 60,000 deliveries to a queue with a rule that looks at several, or at consumers."""
+
+    def run(server: Server) -> Iterator[None]:
+        client = amqp091(server, commands.Queue.Declare(queue="q", durable=True, arguments=arguments))
+        client.send(methods(*[commands.Basic.Consume(queue="q", consumer_tag=tag) for tag in tags]))
+        client.quiet()
+        server.ask("fill", queue="q", count=60_000, key="k")
+        server.until("q", delivering=60_000)
+        client.send(methods(*[commands.Basic.Cancel(tag) for tag in tags if cancels]))
+        client.quiet()
+        yield
+        client.send(methods(commands.Basic.Nack(0, multiple=True, requeue=True)))
+        client.quiet()
+        server.until("q", **wanted)
+
+    measured(name)(run)
+
+
+requeueing("nack multiple requeue, gated, 60,000", {"x-consumers-before-dispatch": 2}, "c", "d", pending=60_000)
+PURGED: Final = {"x-purge-on-no-consumers": True}
+requeueing("nack multiple requeue, purged without consumers, 60,000", PURGED, "c", pending=0, delivering=0)
+requeueing("nack multiple requeue, purged later, 60,000", PURGED, "c", cancels=False, pending=0, delivering=60_000)
+KEPT_PLACES: Final = {"x-last-value-key": "k", "x-last-value-place": "keep-place"}
+requeueing("nack multiple requeue, kept places, 60,000", KEPT_PLACES, "c", pending=60_000, delivering=0)
+
+
 @measured("nack multiple requeue, full ring, 60,000")
 def requeue_to_a_ring(server: Server) -> Iterator[None]:
     """The ring is full of later messages: all that come back are dropped."""
@@ -373,6 +400,28 @@ deleting("delete with 200,000 deliveries of a last-value queue", {"x-last-value-
 deleting("delete with 200,000 deliveries of a fair queue", {"x-fair-key": "k"})
 
 
+def deleting_settled(name: str, method: Any, count: int, arguments: dict[str, Any] | None = None) -> None:
+    """Register a deletion directly behind the settlement of all deliveries."""
+
+    def run(server: Server) -> Iterator[None]:
+        amqp091(server, commands.Queue.Declare(queue="dead", durable=True)).close()
+        client = consumer(server, count, arguments=arguments)
+        yield
+        client.send(methods(method, commands.Queue.Delete(queue="q")))
+        client.quiet()
+        server.until("q", pending=-1)
+
+    measured(name)(run)
+    measured(f"{name}, disk", disk=True)(run)
+
+
+DEAD_LETTERS: Final = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+deleting_settled("delete after ack multiple of 200,000", commands.Basic.Ack(0, multiple=True), 200_000)
+DROP_ALL: Final = commands.Basic.Nack(0, multiple=True, requeue=False)
+deleting_settled("delete after nack multiple of 60,000", DROP_ALL, 60_000)
+deleting_settled("delete after nack to dead letters, 60,000", DROP_ALL, 60_000, DEAD_LETTERS)
+
+
 def consumers_of_ten_channels(server: Server) -> Client:
     """Return a client with a thousand consumers of ``q`` on each of ten channels."""
     client = amqp091(server, commands.Queue.Declare(queue="q", durable=True))
@@ -407,9 +456,9 @@ def end_consumers(server: Server) -> Iterator[None]:
 
 @measured("expiry of 1,000,000")
 def expiry(server: Server) -> Iterator[None]:
-    """By the queue's time to live."""
-    amqp091(server, commands.Queue.Declare(queue="q", durable=True, arguments={"x-message-ttl": 60_000}))
-    server.ask("fill", queue="q", count=1_000_000)
+    """All in one millisecond."""
+    amqp091(server, commands.Queue.Declare(queue="q", durable=True))
+    server.ask("fill", queue="q", count=1_000_000, expires_at=int(time.time() * 1000) + 55_000)
     yield
     server.until("q", pending=0)
 
@@ -560,6 +609,7 @@ def stomp_end(server: Server) -> Iterator[None]:
 @measured("STOMP COMMIT of 50,000 SENDs")
 def stomp_commit(server: Server) -> Iterator[None]:
     """To one queue."""
+    amqp091(server, commands.Queue.Declare(queue="q", durable=True)).close()
     client = stomp(server, stomp_frame("BEGIN", transaction="t"))
     client.send(stomp_frame("SEND", "x", destination="/queue/q", transaction="t") * 50_000)
     client.quiet()

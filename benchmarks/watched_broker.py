@@ -14,6 +14,7 @@ from typing import Final
 
 import click
 import structlog
+from pamqp import commands
 
 from annulet import testing
 from annulet.broker.broker import Broker
@@ -74,16 +75,19 @@ class Watch(selectors.DefaultSelector):
 
 
 async def fill(
-    broker: Broker, queue: str, count: int, exchange: str = "", headers: str = "", expires_at: int = 0
+    broker: Broker, queue: str, count: int, exchange: str = "", headers: str = "", expires_at: int = 0, key: str = ""
 ) -> None:
-    """Publish so many messages. ``headers``: their content header in hexadecimal digits."""
+    """Publish so many messages. ``headers``: their content header in hexadecimal digits; ``key``: a header that counts
+    them."""
     host = broker.hosts["/"]
     encoded = bytes.fromhex(headers) or DURABLE
-    durable = encoded == DURABLE
+    durable = encoded == DURABLE or bool(key)
     route = host.route(exchange, queue)
     origin = Origin(exchange, queue, "benchmark", VIEW)
     for number in range(count):
         now = broker.clock()
+        if key:
+            encoded = commands.Basic.Properties(delivery_mode=2, headers={key: number}).marshal()
         message = Message(encoded, BODY, origin, durable=durable, accepted_at=now, expires_at=expires_at)
         host.publisher.publish(message, route, now)
         if number % FILL == FILL - 1:

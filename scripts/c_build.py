@@ -125,7 +125,7 @@ class CBuild:
         sources = {
             name: [file for file in group["files"] if file.endswith(".c")] for name, group in plan["groups"].items()
         }
-        objects = {self._runtime / name: digest_of(self._compiler.identity, name) for name in plan["runtime"]}
+        objects = self._runtime_objects(plan["runtime"])
         runtime = list(objects.values())
         objects |= {self._folder / name: self._key_of(name) for files in sources.values() for name in files}
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
@@ -142,7 +142,7 @@ class CBuild:
                 headers |= dict.fromkeys(files, header)
             largest_first = sorted(missing, key=lambda path: path.stat().st_size, reverse=True)
             list(pool.map(lambda path: self._compile(path, objects[path], headers.get(path)), largest_first))
-            self.compiled = len(missing)
+            self.compiled += len(missing)
             made = pool.map(
                 lambda name: self._library(
                     name, [*(objects[self._folder / file] for file in sources[name]), *runtime], suffix
@@ -150,6 +150,17 @@ class CBuild:
                 sources,
             )
             return dict(zip(sources, made, strict=True))
+
+    def make_runtime(self, names: Iterable[str]) -> None:
+        """Compile files of mypyc's runtime that are not there yet. Raises CompileError."""
+        for path, key in self._runtime_objects(names).items():
+            if not self._restore(key):
+                self._compile(path, key, None)
+                self.compiled += 1
+
+    def _runtime_objects(self, names: Iterable[str]) -> dict[Path, str]:
+        """Return the keys of the runtime's objects by their sources."""
+        return {self._runtime / name: digest_of(self._compiler.identity, name) for name in names}
 
     def _precompile(self, group: str) -> Path:
         """Compile the header that all files of a group include; return a copy of it, beside which the result is."""
@@ -160,7 +171,9 @@ class CBuild:
         return header
 
     def _restore(self, key: str) -> bool:
-        """Fetch an object from the cache; return whether it was there."""
+        """Fetch an object from the cache, unless this build has made it; return whether it is there."""
+        if self._object(key).exists():
+            return True
         content = self._cache.get(f"{key}.o")
         if content is not None:
             self._object(key).write_bytes(content)

@@ -18,7 +18,11 @@ import sysconfig
 import tempfile
 import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from mypyc.build import include_dir
+from mypyc.common import RUNTIME_C_FILES
 
 from annulet import _build
 from scripts.build_cache import BuildCache, folder_of_cache
@@ -71,10 +75,12 @@ def build(modules: list[str], cache: BuildCache) -> int:
     """Replace the compiled build; return how many C files had to be compiled. Raises CompileError."""
     sources = {module: _build.digest_of(module) for module in modules}
     groups = groups_of(modules)
-    with tempfile.TemporaryDirectory(prefix="annulet-compile-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="annulet-compile-") as scratch, ThreadPoolExecutor(1) as beside:
+        made = CBuild(WORK / "c", Path(include_dir()), Path(scratch), cache)
+        runtime = beside.submit(made.make_runtime, RUNTIME_C_FILES)  # mypy uses one processor
         translate(groups, Path(scratch))
+        runtime.result()
         plan = json.loads((WORK / "c" / "plan.json").read_text())
-        made = CBuild(WORK / "c", Path(plan["library"]), Path(scratch), cache)
         libraries = made.libraries(plan, _build.SUFFIX)
         install({name: path for name, (path, _) in libraries.items()}, sources, groups)
     return made.compiled

@@ -1,14 +1,17 @@
 """Builds the wheels of this Python: a pure one, and one with the compiled build of ``make setup`` in it.
 
     .venv/bin/python -m scripts.wheels dist
+    .venv/bin/python -m scripts.wheels dist --python python3.12 --python /opt/python3.13/bin/python
 
 The pure wheel installs everywhere; pip prefers the other where its tag fits. That has the tag of manylinux when
-``auditwheel`` and ``patchelf`` can be run, else that of this Linux, which package indexes refuse. ``PYTHON=... make
-setup`` prepares another Python version.
+``auditwheel`` and ``patchelf`` can be run, else that of this Linux, which package indexes refuse. ``--python`` builds
+the compiled wheel of other interpreters too, and tries each wheel in an empty environment; it takes the tools of
+``requirements/wheels.txt`` for that.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
@@ -19,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from annulet import _build
+from scripts import wheel_check
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -97,15 +101,47 @@ def many_linux(wheel: Path, target: Path) -> Path:
     return made
 
 
+def build_for(pythons: list[str], target: Path) -> None:
+    """Build the compiled wheel of each interpreter, and the pure one, and try each. Exits with the first error."""
+    from scripts import wheel_environments  # noqa: PLC0415 - needs packaging, which building this Python's does not
+
+    try:
+        for name in pythons:
+            found = shutil.which(name)
+            if found is None:
+                sys.exit(f"wheels: --python {name} is no program; name an interpreter, such as /usr/bin/python3.12")
+            with tempfile.TemporaryDirectory(prefix="annulet-wheels-") as scratch:
+                place = Path(scratch)
+                wheel_environments.make_environment(Path(found), place / "build", wheel_environments.build_packages())
+                (place / "sources").mkdir()
+                print(wheel_environments.build(place / "build", place / "sources", place / "dist"), end="", flush=True)
+                for wheel in sorted((place / "dist").glob("annulet-*.whl")):
+                    empty = place / wheel.stem
+                    wheel_environments.make_environment(Path(found), empty, wheel_environments.needed("annulet"))
+                    wheel_environments.install(empty, wheel)
+                    mode = "pure Python" if wheel.name.endswith("-none-any.whl") else "compiled"
+                    print(f"wheels: {name}: {wheel_check.check(empty, mode)}: served, published, consumed", flush=True)
+                    shutil.copy2(wheel, target / wheel.name)
+    except wheel_check.WheelError as error:
+        sys.exit(f"wheels: {error}")
+
+
 def main() -> None:
-    """Build both wheels into the folder that the command line names."""
-    target = Path(sys.argv[1] if len(sys.argv) > 1 else "dist").resolve()
+    """Build the wheels into the folder that the command line names."""
+    parser = argparse.ArgumentParser(prog="wheels", description="Build the wheels of this Python, or of others.")
+    parser.add_argument("target", nargs="?", default="dist", help="folder for the wheels; older ones in it are removed")
+    parser.add_argument("--python", action="append", default=[], help="build and try those of this interpreter instead")
+    given = parser.parse_args()
+    target = Path(given.target).resolve()
     target.mkdir(parents=True, exist_ok=True)
     for old in target.glob("annulet-*.whl"):
         old.unlink()
-    pure = pure_wheel(target)
-    compiled = many_linux(compiled_wheel(pure, target), target)
-    for wheel in (pure, compiled):
+    if given.python:
+        build_for(given.python, target)
+    else:
+        pure = pure_wheel(target)
+        many_linux(compiled_wheel(pure, target), target)
+    for wheel in sorted(target.glob("annulet-*.whl")):
         print(f"{wheel.stat().st_size / 1e6:6.1f} MB  {wheel}", flush=True)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cheap_passwords import use_cheap_passwords
+from tests.databases import close_databases
 from tests.hypothesis_profiles import load_profile
 
 if TYPE_CHECKING:
@@ -25,6 +26,13 @@ in threads cost: a session that answers six small queries takes half the process
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
 load_profile()
 use_cheap_passwords()  # before test modules are imported: some take the hasher by its name
+
+
+@pytest.fixture(autouse=True)
+def _databases() -> Iterator[None]:
+    """Close the databases in memory that a test opened."""
+    yield
+    close_databases()
 
 
 SEED_VARIABLE = "ANNULET_TEST_SEED"

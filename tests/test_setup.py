@@ -34,14 +34,17 @@ def pinned(name: str) -> dict[str, str]:
     return {re.split(r"==", block)[0]: block for block in blocks if "==" in block}
 
 
-@pytest.mark.parametrize("name", ["lock.txt", "build.txt"])
+@pytest.mark.parametrize("name", ["lock.txt", "build.txt", "wheels.txt"])
 def test_every_locked_package_has_a_hash(name: str) -> None:
     packages = pinned(name)
     assert packages
     assert [package for package, block in packages.items() if "--hash=sha256:" not in block] == []
 
 
-@pytest.mark.parametrize("name", ["requirements/lock.txt", "requirements/build.txt", "tests/node/package-lock.json"])
+@pytest.mark.parametrize(
+    "name",
+    ["requirements/lock.txt", "requirements/build.txt", "requirements/wheels.txt", "tests/node/package-lock.json"],
+)
 def test_locks_name_no_package_index(name: str) -> None:
     text = (ROOT / name).read_text()
     assert re.findall(r"https?://\S+\.(?:tgz|whl|gz)|--(?:extra-)?index-url|\"resolved\"", text) == []

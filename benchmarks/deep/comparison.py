@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.backlog import MemorySampler
-from benchmarks.brokers import Annulet, Broker, BrokerError, RabbitMQ, Running
+from benchmarks.brokers import Annulet, BrokerError, RabbitMQ, Running
 from benchmarks.deep.client import ClientError, first_delivery
 from benchmarks.deep.outcome import MIB, shown
 from benchmarks.deep.run import is_pure, load_generator
@@ -73,7 +73,7 @@ TITLES: Final = {
 class Contestant:
     """A broker with the arguments its queue is declared with."""
 
-    def __init__(self, name: str, broker: Broker, *arguments: str) -> None:
+    def __init__(self, name: str, broker: Annulet | RabbitMQ, *arguments: str) -> None:
         self.name = name
         self.broker = broker
         self.arguments = arguments

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from benchmarks.brokers import Running
-from benchmarks.report import compare, ratio, show, summarise
-from benchmarks.scenarios import AMQP091, AMQP10, SCENARIOS, GeneratorError, generator_folder
+from benchmarks.brokers import Nats, Running
+from benchmarks.report import compare, generator_limits, ratio, show, summarise
+from benchmarks.scenarios import AMQP091, AMQP10, NATS, SCENARIOS, STOMP, GeneratorError, generator_folder
+
+NAMED = {one.name: one for one in SCENARIOS}
 
 
 def figures(rate: float, cpu: float, *, received: int = 100) -> dict[str, Any]:
@@ -21,6 +23,8 @@ def figures(rate: float, cpu: float, *, received: int = 100) -> dict[str, Any]:
         "lat_us": {"p50": 1, "p99": 2, "p999": 3},
         "memory_per_message": 1100,
         "foreign_cores": 0.1,
+        "own_cpu_us_per_msg": 1.0,
+        "written_per_byte": 1.2,
     }
 
 
@@ -67,11 +71,33 @@ def test_a_missing_generator_names_the_remedy(monkeypatch: pytest.MonkeyPatch, t
         generator_folder(name)
 
 
-def test_each_protocol_gets_its_own_command_line(tmp_path: Path) -> None:
-    broker = Running(5672, 42)
-    commands = {one.generator: one.command(tmp_path, broker, 7) for one in SCENARIOS}
-    assert commands[AMQP091][-5:] == ["--port", "5672", "--queue", "latency-10000-", "--delete"]
-    assert commands[AMQP10][-8:] == [
-        "--addr", "127.0.0.1:5672", "--queue", "/queue/amqp10-persistent-", "--user", "guest", "--password", "guest",
+def test_each_protocol_gets_its_own_command_line() -> None:
+    broker = Running(5672, 42, stomp_port=61613)
+    [amqp] = NAMED["paced-10000"].commands(["load"], AMQP091, broker, 7)
+    assert amqp[:5] == ["load", "--pid", "42", "--count", "7"]
+    assert amqp[-5:] == ["--port", "5672", "--queue", "paced-10000-", "--delete"]
+    [amqp10] = NAMED["amqp10-durable"].commands(["load"], AMQP10, broker, 7)
+    assert amqp10[-8:] == [
+        "--addr", "127.0.0.1:5672", "--queue", "/queue/amqp10-durable-", "--user", "guest", "--password", "guest",
     ]  # fmt: skip
-    assert all(command[1:5] == ["--pid", "42", "--count", "7"] for command in commands.values())
+    [stomp] = NAMED["stomp"].commands(["load"], STOMP, broker, 7)
+    assert stomp[-4:] == ["--port", "61613", "--queue", "stomp"]
+
+
+def test_a_drain_fills_the_queue_first() -> None:
+    fill, drain = NAMED["drain"].commands(["load"], AMQP091, Running(5672, 42), 7)
+    assert "--consumers" in fill
+    assert "--delete" not in fill
+    assert drain[-2:] == ["--expect", "7"]
+
+
+def test_nats_takes_part_where_the_load_is_that_of_a_stream() -> None:
+    nats = Nats("NATS", always=False)
+    assert [one.name for one in SCENARIOS if one.generator_for(nats)] == ["backlog", "drain", "slow-backlog"]
+    [command] = NAMED["drain"].commands(["load"], NATS, Running(4222, 42), 7)
+    assert command[-6:] == ["--time", "15", "--port", "4222", "--queue", "drain-"]
+
+
+def test_a_generator_with_a_full_core_is_marked() -> None:
+    assert generator_limits({"rate": 900_000, "generator": 1.0})
+    assert not generator_limits({"rate": 400_000, "generator": 1.0})

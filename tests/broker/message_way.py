@@ -1,7 +1,8 @@
 """Traces single messages through a broker of pure Python, and prints the files that each step touches, as JSON.
 
 A program of its own: compiled modules make no frames that could be traced. Run from the root of the repository with
-``ANNULET_PURE=1``: ``python -m tests.broker.message_way``; ``--files`` names the files.
+``ANNULET_PURE=1``: ``python -m tests.broker.message_way``; ``--files`` names the files, ``--calls`` the functions. In
+the compiled build it finds what is interpreted on a message's way.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import json
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +36,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []  # file of the function, file of its caller
+        self.functions: list[str] = []  # the same calls
 
     def __call__(self, called: FrameType, event: str, argument: object) -> None:
         """Note a call (``sys.setprofile``)."""
@@ -41,6 +44,7 @@ class Trace:
         file = _file_of(called)
         if event == "call" and file and not file.startswith("testing/"):
             self.calls.append((file, _file_of(called.f_back)))
+            self.functions.append(f"{file}:{called.f_code.co_qualname}")
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -135,13 +139,19 @@ async def trace_all() -> dict[str, Trace]:
             return traces
 
 
+def figures(trace: Trace) -> Any:
+    """Return what the options ask for: names, or the numbers of files, of moves between rooms and of calls."""
+    if "--files" in sys.argv:
+        return trace.files
+    if "--calls" in sys.argv:
+        return Counter(trace.functions)
+    return {"files": len(trace.files), "moves": trace.moves, "calls": len(trace.calls)}
+
+
 def main() -> None:
-    """Print the numbers of files and of moves between rooms."""
+    """Print what each step touches."""
     traces = asyncio.run(trace_all())
-    found: dict[str, Any] = {
-        step: trace.files if "--files" in sys.argv else {"files": len(trace.files), "moves": trace.moves}
-        for step, trace in traces.items()
-    }
+    found: dict[str, Any] = {step: figures(trace) for step, trace in traces.items()}
     print(json.dumps(found, indent=2))
 
 

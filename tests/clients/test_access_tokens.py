@@ -251,6 +251,10 @@ def test_http(place: Place) -> None:
         assert {host["name"] for host in http.get("/api/vhosts").json()} == {"/", "other"}
         assert http.put("/api/queues/%2F/app.q", json={}).status_code == 201
         assert http.get("/api/users").status_code == 401, "for administrators"
+        allowed = {one["vhost"]: one for one in http.get("/api/v1/session").json()["permissions"]}
+        everything = {"configure": "^.*$", "write": "", "read": "^.*$", "browse": "", "manage": ""}
+        assert allowed["other"] == {"vhost": "other", **everything}
+        assert allowed["/"]["configure"] == "(?:^.*$)|(?:^app)"
     with place.http(place.token("app")) as http:
         assert {host["name"] for host in http.get("/api/vhosts").json()} == {"/"}
         assert http.get("/api/queues/other").status_code == 401

@@ -11,10 +11,8 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
-from scripts import wheels
+from scripts import wheel_environments, wheels
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +33,13 @@ class Plain:
         )  # fmt: skip
 
 
-def needed(distribution: str) -> frozenset[str]:
-    """Return the names of all distributions that a distribution needs without extras."""
-    found: set[str] = set()
-    left = [distribution]
-    while left:
-        for text in metadata.requires(left.pop()) or []:
-            requirement = Requirement(text)
-            name = canonicalize_name(requirement.name)
-            if name not in found and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
-                found.add(name)
-                left.append(name)
-    return frozenset(found)
-
-
 @pytest.fixture(scope="session")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Plain:
     """The environment: dependencies are links to those of this run's environment, so that no index is asked."""
     folder = tmp_path_factory.mktemp("plain")
     venv.create(folder, with_pip=False)
     (packages,) = folder.glob("lib/python*/site-packages")
-    names = needed("annulet")
+    names = wheel_environments.needed("annulet")
     for name in names:
         distribution = metadata.distribution(name)
         tops = {file.parts[0] for file in distribution.files or [] if file.parts[0] not in {"..", "__pycache__"}}

@@ -14,10 +14,10 @@ from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.queue.invariants import check_invariants
 from annulet.core.queue.queue import Queue
-from annulet.store.database.catalogue import Catalogue
 from annulet.store.files.errors import DiskFullError, LogFailedError
 from annulet.store.log.log import MessageLog
 from tests.core.helpers import NOW, RecordingSession
+from tests.databases import memory_catalogue
 from tests.store.simulated_files import SimulatedFiles
 
 SEGMENT = 16 << 10
@@ -37,7 +37,7 @@ class House:
     def __init__(self) -> None:
         self.files = SimulatedFiles(CAPACITY)
         self.log = MessageLog.open(Path("/simulated"), files=self.files, segment_bytes=SEGMENT)
-        self.catalogue = Catalogue(":memory:")
+        self.catalogue = memory_catalogue()
         pipeline = CommitPipeline(self.log, asyncio.get_running_loop())
         self.host = VirtualHost("/", HostEffects("/", self.log, pipeline, self.catalogue))
         self.out, self.work = self.declare("out"), self.declare("work")

@@ -98,6 +98,25 @@ async def test_what_strangers_do_wrong_is_counted_too(
     assert running.broker.protocol_errors.counts == {key: 1}
 
 
+@pytest.mark.parametrize(
+    ("listener", "pieces", "close"),
+    [
+        ("amqp", OPENED, method(0, spec.Connection.Close(200, "bye", 0, 0))),
+        ("amqp", OPENED_10, performative(CLOSE)),
+        ("stomp", [STOMP_CONNECT % b"guest"], b"DISCONNECT\nreceipt:1\n\n\0"),
+    ],
+)
+async def test_an_end_without_a_close_is_told_apart(
+    running: RunningBroker, listener: str, pieces: list[bytes], close: bytes
+) -> None:
+    with capture_logs() as lines:
+        await talk(running, listener, [*pieces, close])
+        await talk(running, listener, pieces)
+    ends = [line for line in lines if line["event"] in {"connection closed", "connection dropped"}]
+    assert [line["event"] for line in ends] == ["connection closed", "connection dropped"]
+    assert {(line["user"], line["vhost"], line["log_level"]) for line in ends} == {("guest", "/", "info")}
+
+
 async def test_polite_ends_and_those_of_the_operator_are_no_errors(running: RunningBroker) -> None:
     """D34: nor is a lost socket."""
     await talk(running, "amqp", [*OPENED, method(0, spec.Connection.Close(200, "bye", 0, 0))])

@@ -27,6 +27,7 @@ from annulet.broker.network.listening import BACKLOG, listener_error
 from annulet.broker.network.peer_watch import PeerWatch
 from annulet.broker.observing.log_level import LogLevels
 from annulet.broker.observing.log_lines import LogLines
+from annulet.broker.observing.loss_lines import LossLines
 from annulet.broker.observing.spans import BothSources, HostSpans, PushCounters, SpanBuffer
 from annulet.broker.observing.stream_figures import StreamFigures
 from annulet.broker.observing.traces import Traces
@@ -154,7 +155,7 @@ class Broker(Amqp10Services):
         self.revocation, self.loop_watch, self.late_collection = Revocation(self), LoopWatch(), LateCollection()
         self.stream_figures, self.figure_history = StreamFigures(), FigureHistory()
         self.traces, self.log_levels = Traces(clock), LogLevels(configuration.log_level, clock)
-        self.log_lines = LogLines()
+        self.log_lines, self._loss_lines = LogLines(), LossLines()
         self.counter_rounds: CounterRounds
         self._timers, self._ledger_queues = {}, {}
         self._refusal_logged_at = 0  # milliseconds since 1970
@@ -568,6 +569,7 @@ class Broker(Amqp10Services):
         self.consumer_timeouts.tick(now)
         self.access_directory.tick(now)
         self.rates.tick(self.hosts, now)
+        self._loss_lines.tick(self.hosts, self.unroutable, now)
         self.figure_history.tick(self.hosts, now)
         self.undo.tick(now)
         if self.pager is not None:  # last: it serves consumers, whose defects must not stop the work above

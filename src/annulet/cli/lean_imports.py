@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,3 +27,15 @@ def hidden(*packages: str) -> Iterator[None]:
     finally:
         for name in absent:
             del modules[name]
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Look for no cycles inside: imports leave hardly any, and the looks take an eighth of the time of a broker's."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

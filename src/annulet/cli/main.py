@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import platform
-from contextlib import nullcontext
+from contextlib import ExitStack
 from typing import Any, Final
 
 import click
@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from annulet import __version__, _build
 from annulet.cli.commands import COMMANDS, CommandRow
-from annulet.cli.lean_imports import UNUSED_EXTRAS, hidden
+from annulet.cli.lean_imports import UNUSED_EXTRAS, hidden, uncollected
 
 REMOTE: Final = "annulet.cli.remote."
 """How the modules of commands against a running broker begin: they import nothing of the broker."""
@@ -53,7 +53,10 @@ class LazyGroup(click.Group):
         if command_name not in self._lazy:
             return None
         row = self._lazy[command_name]
-        with hidden(*UNUSED_EXTRAS) if command_name == "serve" else nullcontext():
+        with ExitStack() as only_inside:
+            if command_name == "serve":
+                only_inside.enter_context(hidden(*UNUSED_EXTRAS))
+                only_inside.enter_context(uncollected())
             command = getattr(importlib.import_module(row.module), row.name)
         if not isinstance(command, click.Command):
             raise TypeError(f"{row.module}.{row.name} is no command")

@@ -41,6 +41,7 @@ class broker:  # noqa: N801 - used as a function, as contextlib's managers are
         bulk: open the listener of bulk transfer; needs ``annulet[spark]``.
         clock: another clock than the kit's, which alone can be advanced with all that follows.
         journal: note the events of messages, for assertions: the default but with ``data_dir``.
+        strict: refuse what another broker refuses: ``"rabbitmq-4.3"``.
         settings: fields of :class:`~annulet.broker.settings.configuration.BrokerConfiguration`.
 
     Raises the exceptions of a failing start; cancellation inside the block stops the broker too.
@@ -56,12 +57,13 @@ class broker:  # noqa: N801 - used as a function, as contextlib's managers are
         bulk: bool = False,
         clock: Clock | None = None,
         journal: bool | None = None,
+        strict: str | None = None,
         **settings: Any,
     ) -> None:
         self._http = http
         self._options: dict[str, Any] = {
             "data_dir": data_dir, "durable": durable, "stomp": stomp, "bulk": bulk, "clock": clock, "journal": journal,
-            **settings,
+            "strict": strict, **settings,
         }  # fmt: skip
         self._entered = contextlib.ExitStack()
         self._running: RunningBroker | None = None

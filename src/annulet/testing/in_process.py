@@ -18,6 +18,8 @@ from annulet.testing.clock import BrokerClock
 from annulet.testing.faults import Faults
 from annulet.testing.journal import Journal
 from annulet.testing.kit_broker import KitBroker
+from annulet.testing.rabbitmq_rules import dialect_of
+from annulet.testing.recording import publish_recorded, read_recording
 from annulet.testing.settling import settle
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ CREDENTIALS = f"{FIRST_USER}:{FIRST_USER}"
 Listener = Literal["stomp", "http", "bulk"]
 """The listeners beside AMQP's."""
 
-OPTIONS = ("data_dir", "durable", "http", "stomp", "bulk", "clock", "journal")
+OPTIONS = ("data_dir", "durable", "http", "stomp", "bulk", "clock", "journal", "strict")
 """Options of a broker in a test, beside the fields of :class:`BrokerConfiguration`."""
 
 FREE = Endpoint(LOOPBACK, 0)
@@ -148,6 +150,19 @@ class RunningBroker:
         self.broker.hear_clients()
         return await clock.advance(duration, self._settle_step, self.broker.tick_all)
 
+    async def replay(self, recording: Path | str, *, queue: str | None = None, vhost: str = "/") -> int:
+        """Publish recorded messages, moving the clock by the time that was between them; return how many there were.
+
+        ``recording``: a file of ``annulet browse QUEUE --whole``. ``queue``: publish to this queue instead of the
+        recorded exchange and routing key. Raises ``ValueError`` for a wrong file, and for a message that is refused.
+        """
+        recorded = read_recording(recording)
+        for before, message in zip([*recorded[:1], *recorded], recorded, strict=False):
+            if message.accepted_at > before.accepted_at:
+                await self.advance(message.accepted_at - before.accepted_at)
+            await publish_recorded(self.broker, message, queue, vhost)
+        return len(recorded)
+
     async def crash(self) -> None:
         """Kill the broker and start it again: on the same ports, with what a disk would have after ``kill -9``.
 
@@ -247,7 +262,7 @@ def _service_of(listener: Listener) -> Service:
     raise LookupError(f"listener={listener!r} is none of stomp, http and bulk; amqp is always open")
 
 
-async def start_broker(
+async def start_broker(  # noqa: PLR0913 - options of a test, each by its name
     *,
     data_dir: Path | str | None = None,
     durable: bool = False,
@@ -256,6 +271,7 @@ async def start_broker(
     bulk: bool = False,
     clock: Clock | None = None,
     journal: bool | None = None,
+    strict: str | None = None,
     listening: socket.socket | None = None,
     **settings: Any,
 ) -> RunningBroker:
@@ -263,7 +279,7 @@ async def start_broker(
 
     ``listening``: the kept socket for AMQP.
 
-    Raises ``TypeError`` for an unknown option.
+    Raises ``TypeError`` for an unknown option, ``ValueError`` for wrong values.
     """
     for name in settings:
         if name not in BrokerConfiguration.__struct_fields__:
@@ -271,6 +287,7 @@ async def start_broker(
             raise TypeError(f"a broker has no option {name!r}{nearest_name(name, known)}")
     if durable and data_dir is not None:
         raise ValueError(f"durable=True makes a directory of its own, and data_dir={str(data_dir)!r}; give one of them")
+    dialect = dialect_of(strict)
     noted = (data_dir is None) if journal is None else journal
     chosen = BrokerClock() if clock is None else clock
     directory = Path(tempfile.mkdtemp(prefix="annulet-test-")) if durable else None
@@ -290,7 +307,7 @@ async def start_broker(
     rules: list[Rule] = []
 
     def kit_broker(given: BrokerConfiguration, its_clock: Clock) -> KitBroker:
-        return KitBroker(given, its_clock, journal=notes, listening=listening, rules=rules)
+        return KitBroker(given, its_clock, journal=notes, listening=listening, rules=rules, dialect=dialect)
 
     def make(given: BrokerConfiguration) -> KitBroker:
         return cast("KitBroker", build_broker(given, clock=chosen, make=kit_broker))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import argon2
 
 from annulet.broker.broker import Broker
+from annulet.broker.connections.dialect import ALL
 from annulet.broker.connections.transport import ClientConnection
 from annulet.broker.durability.effects import HostEffects
 from annulet.broker.network.listening import BACKLOG
@@ -23,6 +24,7 @@ from annulet.testing.journal import HostJournal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from annulet.broker.connections.dialect import Dialect
     from annulet.broker.connections.transport import AnyConnection
     from annulet.broker.settings.clock import Clock
     from annulet.broker.settings.configuration import BrokerConfiguration
@@ -61,8 +63,10 @@ class KitBroker(Broker):
         journal: Journal | None = None,
         listening: socket.socket | None = None,
         rules: list[Rule] | None = None,
+        dialect: Dialect = ALL,
     ) -> None:
         super().__init__(configuration, clock=clock)
+        self.dialect = dialect
         self.clocked: ClockedLoop | None = None  # None: it was given another clock
         self.journal = journal
         self.silent: set[AnyConnection] = set()  # connections whose peers are taken for dead

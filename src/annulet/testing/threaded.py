@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import datetime as dt
     import socket
     from collections.abc import Callable, Coroutine
+    from pathlib import Path
     from types import TracebackType
 
     from annulet.broker.settings.configuration import BrokerConfiguration
@@ -222,6 +223,14 @@ class ThreadedBroker:
         Connections are cut. Without a directory no message survives; ``durable=True`` gives one.
         """
         self.call(lambda running: running.crash())
+
+    def replay(self, recording: Path | str, *, queue: str | None = None, vhost: str = "/") -> int:
+        """Publish recorded messages, moving the clock by the time that was between them; return how many there were.
+
+        See :meth:`annulet.testing.in_process.RunningBroker.replay`.
+        """
+        __tracebackhide__ = True
+        return self.call(lambda running: running.replay(recording, queue=queue, vhost=vhost))
 
     # ------------------------------------------------------------------ questions
 

@@ -70,6 +70,34 @@ async def test_a_slow_viewer_gets_the_newest_snapshot_and_no_more(site: Site, st
     assert site.broker.stream_figures.skipped == 200
 
 
+class Counting:
+    """A feed of numbers, which may have none for a while."""
+
+    def __init__(self) -> None:
+        self.given = 0
+        self.quiet = False
+
+    def following(self, hosts: Any) -> bytes:
+        assert [host.name for host in hosts] == ["/", "other"]
+        if self.quiet:
+            return b""
+        self.given += 1
+        return b"data: %d\n\n" % self.given
+
+
+async def test_a_feed_skips_nothing_and_waits_for_its_viewer(streams: ConsoleStreams) -> None:
+    feed = Counting()
+    viewer = streams.open(GUEST, None, feed=feed)
+    for _ in range(3):
+        await streams.sample()
+    assert (feed.given, viewer.take()) == (1, b"data: 1\n\n")
+    await streams.sample()
+    assert viewer.take() == b"data: 2\n\n"
+    feed.quiet = True
+    await streams.sample()
+    assert (viewer.changed.is_set(), viewer.take()) == (False, b"")
+
+
 async def test_nothing_is_sampled_without_a_viewer(
     site: Site, streams: ConsoleStreams, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,13 +27,12 @@ from annulet.core.model.entry import QueueEntry
 from annulet.core.model.queue_bodies import QueueBodies
 from annulet.core.queue.queue import Queue
 from annulet.residency.bodies.arrival_notes import FLOOR_BYTES, ArrivalNotes
-from annulet.store.database.catalogue import Catalogue
 from annulet.store.database.count_notes import COUNT_MOST
-from annulet.store.database.history import History
 from annulet.store.database.history_batch import EntryState, HistoryBatch
 from annulet.store.files.errors import CatalogueError, DiskFullError
 from annulet.store.log.log import MessageLog
 from annulet.store.log.memory import MemoryLog
+from tests.databases import memory_catalogue, memory_history
 
 ORIGIN = Origin("e", "k", "guest@test", ContentView("none"))
 NOW = 1_000_000
@@ -44,8 +43,8 @@ class House:
 
     def __init__(self) -> None:
         self.log = MemoryLog()
-        self.catalogue = Catalogue(":memory:")
-        self.history = HistoryRecorder(History(":memory:"))
+        self.catalogue = memory_catalogue()
+        self.history = HistoryRecorder(memory_history())
         self.pipeline = CommitPipeline(self.log, asyncio.get_running_loop(), self.history)
         self.effects = HostEffects("/", self.log, self.pipeline, self.catalogue)
         self.host = VirtualHost("/", self.effects)
@@ -268,7 +267,7 @@ async def test_commit_the_log_refuses_is_aborted(house: House, monkeypatch: pyte
 async def test_settling_what_an_aborted_transaction_left_settles_nobody_elses_message(tmp_path: Path) -> None:
     """The log gives the ids of records that were never written out again."""
     log = MessageLog.open(tmp_path)
-    catalogue = Catalogue(":memory:")
+    catalogue = memory_catalogue()
     effects = HostEffects("/", log, CommitPipeline(log, asyncio.get_running_loop()), catalogue)
     host = VirtualHost("/", effects)
     queue = host.declare_queue("q", now=NOW, durable=True, queue_id=catalogue.add_queue("/", "q", False, {}))
@@ -371,7 +370,7 @@ async def test_a_queue_that_is_gone_leaves_nothing_behind(house: House) -> None:
 
 
 async def test_a_broker_in_memory_takes_no_notes() -> None:
-    log, catalogue = MemoryLog(), Catalogue(":memory:")
+    log, catalogue = MemoryLog(), memory_catalogue()
     pipeline = CommitPipeline(log, asyncio.get_running_loop())
     effects = HostEffects("/", log, pipeline, catalogue)
     host = VirtualHost("/", effects)

@@ -12,8 +12,8 @@ from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.queue.queue import Queue
 from annulet.core.routing.node_effects import NodeEffects
-from annulet.store.database.history import History
 from annulet.store.database.history_batch import EntryState
+from tests.databases import memory_history
 
 NOW = 1_000_000
 ORIGIN = Origin("", "q", "guest@test", ContentView("none"))
@@ -21,7 +21,7 @@ ORIGIN = Origin("", "q", "guest@test", ContentView("none"))
 
 @pytest.fixture
 def recorder() -> Iterator[HistoryRecorder]:
-    history = History(":memory:")
+    history = memory_history()
     yield HistoryRecorder(history)
     history.close()
 

@@ -18,8 +18,8 @@ from annulet.core.base.settings import QueueSettings
 from annulet.core.message.message import ContentView, Message, Origin
 from annulet.core.queue.queue import Queue
 from annulet.core.routing.node_effects import NodeEffects
-from annulet.store.database.catalogue import Catalogue
 from annulet.store.database.definitions import LeaseRange, LeaseRecord
+from tests.databases import memory_catalogue
 
 
 def test_flags_count_and_sequence_share_64_bits_without_overlap() -> None:
@@ -30,7 +30,7 @@ def test_flags_count_and_sequence_share_64_bits_without_overlap() -> None:
 
 
 def test_what_a_lease_holds_is_in_delivery_again_and_what_it_acknowledged_is_not() -> None:
-    catalogue = Catalogue(":memory:")
+    catalogue = memory_catalogue()
     queue_id = catalogue.add_queue("/", "q", False, {})
     queue = Queue("q", QueueSettings(), NodeEffects(), durable=True, queue_id=queue_id)
     for name, identity, acknowledged in (("lease", queue_id, 2), ("of a queue that is gone", queue_id + 1, 0)):

@@ -12,6 +12,8 @@ from annulet.broker.observing.limited_log import LimitedLog
 from annulet.broker.observing.node_log import NODE_LINES_PER_SECOND, NODE_LOG
 from tests.admin.conftest import Site, site  # noqa: F401 - a fixture
 from tests.admin.resources.test_undo import finished
+from tests.broker.amqp10.peer import Peer
+from tests.broker.conftest import leave
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +59,24 @@ def use(url: str) -> None:
     channel.queue_delete("orders")
     channel.exchange_delete("shop")
     connection.close()
+
+
+async def test_links_that_send_have_lines_until_they_are_detached() -> None:
+    async with testing.broker(http=False) as running:
+        running.broker.hosts["/"].declare_queue("orders", now=running.broker.clock())
+        with capture_logs() as lines:
+            peer = await Peer(running.broker).open()
+            await peer.sender("/exchanges/none/key", name="refused")
+            link = await peer.sender("orders", name="sends")
+            await peer.detach(link, closed=True)
+            await peer.sender("orders", name="stays")
+        leave(running.broker)
+    told = [line for line in lines if line["event"].startswith("sender")]
+    assert [(line["event"], line["link"], line["destination"], line["vhost"]) for line in told] == [
+        ("sender created", "sends", "orders", "/"),
+        ("sender deleted", "sends", "orders", "/"),
+        ("sender created", "stays", "orders", "/"),
+    ]
 
 
 async def test_operations_have_lines_without_their_arguments(site: Site) -> None:  # noqa: F811 - the fixture

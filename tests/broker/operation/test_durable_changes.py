@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ async def test_a_change_is_on_disk_when_it_returns_and_the_loop_went_on(tmp_path
         await durably(running.broker.definitions, lambda: declare(running, "q"))
         counting.cancel()
         assert turns > 0
-        with sqlite3.connect(f"file:{tmp_path / CATALOGUE_FILE}?mode=ro", uri=True) as database:
+        with closing(sqlite3.connect(f"file:{tmp_path / CATALOGUE_FILE}?mode=ro", uri=True)) as database:
             assert database.execute("SELECT name FROM queues").fetchall() == [("q",)]
 
 

@@ -8,6 +8,7 @@ from annulet.broker.operation import global_parameters as module
 from annulet.broker.operation.global_parameters import CLUSTER_NAME, GlobalParameters
 from annulet.core.base.errors import InvalidArgument
 from annulet.store.database.catalogue import Catalogue
+from tests.databases import memory_catalogue
 
 
 def test_values_outlive_the_broker(tmp_path: Path) -> None:
@@ -33,7 +34,7 @@ def test_values_outlive_the_broker(tmp_path: Path) -> None:
     ("name", "value"), [("", 1), ("x" * 256, 1), ("a\nb", 1), (CLUSTER_NAME, 5), (CLUSTER_NAME, "")]
 )
 def test_wrong_names_and_values_are_refused(name: str, value: object) -> None:
-    parameters = GlobalParameters(Catalogue(":memory:"))
+    parameters = GlobalParameters(memory_catalogue())
     with pytest.raises(InvalidArgument):
         parameters.set(name, value)
     assert parameters.all() == {}
@@ -41,7 +42,7 @@ def test_wrong_names_and_values_are_refused(name: str, value: object) -> None:
 
 def test_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GLOBAL_PARAMETERS_MAX", 2)
-    parameters = GlobalParameters(Catalogue(":memory:"))
+    parameters = GlobalParameters(memory_catalogue())
     parameters.set("a", 1)
     parameters.set("b", 1)
     with pytest.raises(InvalidArgument, match="delete one first"):

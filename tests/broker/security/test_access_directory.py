@@ -26,6 +26,7 @@ from annulet.core.base.errors import InvalidArgument, NotFound, PreconditionFail
 from annulet.store.database.catalogue import Catalogue
 from annulet.store.database.definitions import USER, VIRTUAL_HOST, PermissionRecord
 from annulet.store.files.errors import CatalogueError
+from tests.databases import memory_catalogue
 
 SECRET = HASHER.hash("secret")
 LOCAL = PeerFacts("127.0.0.1", 50_000, is_loopback=True)
@@ -37,7 +38,7 @@ class Place:
     """A directory over a catalogue, as a broker has it, and what it tells."""
 
     def __init__(self, catalogue: Catalogue | None = None, **users: UserDeclaration) -> None:
-        self.catalogue = Catalogue(":memory:") if catalogue is None else catalogue
+        self.catalogue = memory_catalogue() if catalogue is None else catalogue
         self.now = 1_000_000
         configuration = BrokerConfiguration(users=users, limits=Limits(login_delay_first=0))
         self.authenticator = Authenticator(self.catalogue, configuration, now=lambda: self.now)

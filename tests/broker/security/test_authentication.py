@@ -25,6 +25,7 @@ from annulet.broker.settings.scram_verifiers import derive_verifier
 from annulet.store.database.catalogue import Catalogue
 from annulet.wire.amqp091.types.values import encode_table
 from tests.cheap_passwords import PRODUCT_HASHER
+from tests.databases import memory_catalogue
 from tests.scram_client import ScramClient
 
 SECRET = HASHER.hash("secret")
@@ -51,7 +52,7 @@ class Sleeper:
 
 @pytest.fixture
 def catalogue() -> Catalogue:
-    return Catalogue(":memory:")
+    return memory_catalogue()
 
 
 @pytest.fixture
@@ -434,7 +435,7 @@ def test_declared_verifiers_are_used_and_broken_ones_reported(catalogue: Catalog
 def test_decoys_of_unknown_users_have_a_stable_salt(catalogue: Catalogue) -> None:
     salts = {Authenticator(catalogue, PLAINLY).scram_verifier("SCRAM-SHA-256", "nobody").salt for _ in range(3)}
     assert len(salts) == 1
-    other = Authenticator(Catalogue(":memory:"), PLAINLY).scram_verifier("SCRAM-SHA-256", "nobody").salt
+    other = Authenticator(memory_catalogue(), PLAINLY).scram_verifier("SCRAM-SHA-256", "nobody").salt
     assert other not in salts
 
 

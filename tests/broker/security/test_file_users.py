@@ -7,14 +7,14 @@ import structlog
 from annulet.broker.security.file_users import declare_users
 from annulet.broker.security.password_hashes import HASHER, verify
 from annulet.broker.settings.configuration import FirstUser, PermissionDeclaration, UserDeclaration
-from annulet.store.database.catalogue import Catalogue
 from annulet.store.database.definitions import OF_FILE
+from tests.databases import memory_catalogue
 
 ANN = UserDeclaration("hash", ("monitoring",), {"shop": PermissionDeclaration("a", "b", "c")})
 
 
 def test_the_first_start_without_users_makes_guest_and_says_so() -> None:
-    catalogue = Catalogue(":memory:")
+    catalogue = memory_catalogue()
     with structlog.testing.capture_logs() as logs:
         made = declare_users(catalogue, {})
     assert verify(made, b"guest")
@@ -28,7 +28,7 @@ def test_the_first_start_without_users_makes_guest_and_says_so() -> None:
 
 
 def test_the_files_users_come_in_place_of_guest() -> None:
-    catalogue = Catalogue(":memory:")
+    catalogue = memory_catalogue()
     assert declare_users(catalogue, {"ann": ANN}) == ""
     (user,) = catalogue.access.users()
     assert (user.name, user.source) == ("ann", OF_FILE)
@@ -36,7 +36,7 @@ def test_the_files_users_come_in_place_of_guest() -> None:
 
 
 def test_users_that_the_file_had_and_lost_are_no_first_start() -> None:
-    catalogue = Catalogue(":memory:")
+    catalogue = memory_catalogue()
     declare_users(catalogue, {"ann": ANN})
     with structlog.testing.capture_logs() as logs:
         assert declare_users(catalogue, {}) == ""
@@ -48,7 +48,7 @@ def test_users_that_the_file_had_and_lost_are_no_first_start() -> None:
 
 
 def test_permissions_of_the_files_users_are_the_files() -> None:
-    catalogue = Catalogue(":memory:")
+    catalogue = memory_catalogue()
     catalogue.access.set_user("bob", HASHER.hash("x"))
     catalogue.access.set_permission("bob", "/", ".*", ".*", ".*")
     catalogue.access.set_permission("ann", "/", ".*", ".*", ".*")
@@ -58,7 +58,7 @@ def test_permissions_of_the_files_users_are_the_files() -> None:
 
 
 def test_the_configured_first_user_comes_in_place_of_guest_and_stays_as_it_was_made() -> None:
-    catalogue = Catalogue(":memory:")
+    catalogue = memory_catalogue()
     first = FirstUser("ops", "s3cret")
     assert declare_users(catalogue, {}, first=first, mechanisms=("SCRAM-SHA-256", "PLAIN")) == ""
     (user,) = catalogue.access.users()

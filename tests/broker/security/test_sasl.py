@@ -10,8 +10,8 @@ from annulet.broker.security.sasl import REFUSED, Challenge, Failure, SaslExchan
 from annulet.broker.settings.configuration import BrokerConfiguration, UserDeclaration
 from annulet.broker.settings.limits import Limits
 from annulet.broker.settings.scram_verifiers import derive_verifier
-from annulet.store.database.catalogue import Catalogue
 from annulet.wire.amqp091.types.values import encode_table
+from tests.databases import memory_catalogue
 from tests.scram_client import ScramClient
 
 LOCAL = PeerFacts("127.0.0.1", 50_000, is_loopback=True)
@@ -21,7 +21,7 @@ AMQPLAIN = encode_table({"LOGIN": "guest", "PASSWORD": "guest"})[4:]
 
 @pytest.fixture
 def authenticator() -> Authenticator:
-    return Authenticator(Catalogue(":memory:"), BrokerConfiguration(limits=Limits(login_delay_first=0)))
+    return Authenticator(memory_catalogue(), BrokerConfiguration(limits=Limits(login_delay_first=0)))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ async def test_scram_waits_like_a_password(monkeypatch: pytest.MonkeyPatch) -> N
 
     verifier = str(derive_verifier("SCRAM-SHA-256", "secret", iterations=4096))
     users = {"alice": UserDeclaration(HASHER.hash("secret"), scram=(verifier,))}
-    authenticator = Authenticator(Catalogue(":memory:"), BrokerConfiguration(users=users), sleep=sleep)
+    authenticator = Authenticator(memory_catalogue(), BrokerConfiguration(users=users), sleep=sleep)
     for _ in range(2):
         client = ScramClient("SCRAM-SHA-256", "alice", "wrong")
         exchange = SaslExchange(authenticator, "amqp10")

@@ -14,6 +14,7 @@ from annulet.broker.security.token_grants import (
 )
 from annulet.broker.settings.configuration import TAGS
 from annulet.broker.settings.oidc_settings import OidcSettings, ScopePermissions, ScopeSection
+from annulet.core.base.linear_expressions import LinearExpression
 
 
 def grants(*scopes: str, **settings: object) -> TokenGrants:
@@ -39,11 +40,21 @@ def test_wildcards_are_compared_with_whole_names(pattern: str, inside: list[str]
     wildcard = Wildcard(pattern)
     assert [name for name in inside if not wildcard.search(name)] == []
     assert [name for name in outside if wildcard.search(name)] == []
+    expression = LinearExpression(wildcard.pattern)
+    assert [name for name in [*inside, *outside] if expression.search(name)] == inside
 
 
 def test_a_virtual_host_of_the_configuration_is_no_pattern() -> None:
     assert Wildcard("a*", literal=True).search("a*")
     assert not Wildcard("a*", literal=True).search("ab")
+
+
+def test_patterns_of_a_virtual_host() -> None:
+    scopes = {"staff": ScopeSection(permissions={"shop": ScopePermissions(read="^a|b$", browse="x")})}
+    found = grants("annulet.read:*/orders.*", "annulet.write:%2F/*", "annulet.tag:monitoring", "staff", scopes=scopes)
+    assert found.patterns("/") == {"read": r"^orders\..*$", "write": "^.*$"}
+    assert found.patterns("shop") == {"read": r"(?:^orders\..*$)|(?:^a|b$)", "browse": "x"}
+    assert grants("annulet.read:shop/*").patterns("/") == {}
 
 
 def test_scopes_of_rabbitmq() -> None:

@@ -24,6 +24,9 @@ def secret(tmp_path: Path) -> str:
 def test_a_user_gets_a_password_tags_and_permissions_and_loses_them(annulet: Any, secret: str) -> None:
     annulet.done("vhost", "create", "shop", "--description", "the shop")
     assert annulet.json("user", "create", "app", "--new-password-file", secret)["created"]
+    assert "give the tags, or --none" in annulet.refused(EXIT_USAGE, "user", "tags", "app")
+    assert "one of the two" in annulet.refused(EXIT_USAGE, "user", "tags", "app", "monitoring", "--none")
+    assert annulet.json("user", "tags", "app", "--none")["tags"] == []
     assert annulet.json("user", "tags", "app", "management")["tags"] == ["management"]
     annulet.done("permission", "set", "app", "-V", "shop", "--write", "^o", "--read", ".*")
     assert annulet.json("permissions", "--of", "app") == [

@@ -27,6 +27,10 @@ class Answers(http.server.BaseHTTPRequestHandler):
             body, status = b'{"error": "x", "reason": "no \\u001b[31m thing"}', 404
         elif self.path == "/proxy":
             body, status = b"bad gateway", 502
+        elif self.path == "/events":
+            body = b'id: 1\n\nid: 2\ndata: {"number": 2}\n\nevent: missed\ndata: {"missed": 3}\n\n'
+        elif self.path == "/stopped":
+            body = b'event: end\ndata: {"reason": "the broker stops"}\n\n'
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -91,3 +95,24 @@ def test_a_ca_file_that_is_missing_is_a_usage_error() -> None:
     with pytest.raises(Failure, match="ca file 'nix'") as caught:
         BrokerClient(Target("https", "127.0.0.1", 1, "u", "p", "nix")).get("x")
     assert caught.value.exit_code == EXIT_USAGE
+
+
+@pytest.mark.parametrize(
+    ("path", "items", "words"),
+    [
+        ("events", [{"number": 2}, {"missed": 3}], "was lost"),
+        ("stopped", [], "ended the events: the broker stops"),
+    ],
+)
+def test_server_sent_events_end_with_a_failure(client: BrokerClient, path: str, items: list[Any], words: str) -> None:
+    found = []
+    with pytest.raises(Failure) as raised:
+        found += iter(client.events(path))  # what came before the failure stays in the list
+    assert (raised.value.exit_code, words in raised.value.message) == (EXIT_UNREACHABLE, True)
+    assert found == items
+
+
+def test_refused_events_are_refused_as_all_requests(client: BrokerClient) -> None:
+    with pytest.raises(Failure, match="thing") as raised:
+        next(client.events("missing"))
+    assert raised.value.exit_code == EXIT_NOT_FOUND

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from annulet.cli.remote.failures import EXIT_REFUSED_BY_BROKER, EXIT_USAGE
+from annulet.cli.remote.failures import EXIT_NOT_ALLOWED, EXIT_REFUSED_BY_BROKER, EXIT_USAGE
 from annulet.cli.remote.ledger_commands import read_ago
 from tests.cli.remote.test_queue_commands import publish
 
@@ -50,3 +53,28 @@ def test_events_tell_what_happened(annulet):
     shown = [json.loads(line) for line in annulet.done("events", "--json", "--limit", "1000").output.splitlines()]
     assert {"queue": "eventful", "durable": True, "exclusive": False} in [item["values"] for item in shown]
     assert "did you mean" in annulet.refused(EXIT_REFUSED_BY_BROKER, "events", "--kind", "queu")
+
+
+def test_events_follow_until_the_login_is_taken_away(annulet: Any, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("secret\n")
+    annulet.done(
+        "user", "create", "follower", "--tags", "monitoring", "--new-password-file", str(tmp_path / "password")
+    )
+    command = [sys.executable, "-m", "annulet", "events", "--follow", "--kind", "queue", "--json"]
+    login = ["--url", annulet.broker.http_url, "--user", "follower"]
+    environment = {"ANNULET_PASSWORD": "secret", "PATH": "/usr/bin:/bin"}
+    annulet.done("queue", "create", "before")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*command, *login], env=environment, **pipes) as process:
+        assert process.stdout is not None
+        wait_for_event(process.stdout, "before")
+        annulet.done("queue", "create", "after")
+        wait_for_event(process.stdout, "after")
+        annulet.done("user", "delete", "follower", "--yes")
+        _, error = process.communicate()
+    assert process.returncode == EXIT_NOT_ALLOWED
+    assert b"ended the events: the session has ended" in error
+
+
+def wait_for_event(lines: Any, queue: str) -> None:
+    assert any(json.loads(line)["values"].get("queue") == queue for line in lines), queue

@@ -57,6 +57,8 @@ def test_a_whole_message_is_shown_with_its_body_in_ranges(annulet: Any, tmp_path
     assert (base64.b64decode(shown["body"]), shown["body_encoding"], shown["body_complete"]) == (octets, "base64", True)
     assert annulet.json("browse", "whole", str(second["id"]))["body"] == text
     assert annulet.done("browse", "whole", str(second["id"]), "--body").output == text
+    lines = annulet.done("browse", "whole", "--whole").output.splitlines()
+    assert [json.loads(line)["body_size"] for line in lines] == [len(octets), 10_000]
     assert "give its ID" in annulet.refused(EXIT_USAGE, "browse", "whole", "--body")
     annulet.refused(EXIT_NOT_FOUND, "browse", "whole", "77")
     assert annulet.json("queue", "show", "whole")["messages"] == 2

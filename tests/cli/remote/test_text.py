@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from annulet.cli.remote.text import cell, duration_text, printable, size_text, time_text
+from annulet.cli.remote.text import cell, counted, duration_text, printable, size_text, time_text
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,10 @@ def test_sizes(octets: int, text: str) -> None:
 )
 def test_durations(milliseconds: int, text: str) -> None:
     assert duration_text(milliseconds) == text
+
+
+def test_numbers_of_things() -> None:
+    assert [counted(count, "queue") for count in (0, 1, 2000)] == ["0 queues", "1 queue", "2,000 queues"]
 
 
 def test_times() -> None:

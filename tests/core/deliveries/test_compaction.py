@@ -282,10 +282,10 @@ def test_deletion_leaves_nothing(count: int, knows: bool):
     held.fold()
     queue, session = held.queue, held.sessions[0]
     assert queue.delete(NOW) == 0
+    held.effects.turns()
     assert (len(queue.delivering), queue.delivering.folded, queue.delivering_bytes) == (0, 0, 0)
     assert removed(queue, RemovalReason.DELETED) == count
     assert (held.bodies.in_delivery, held.bodies.in_delivery_bytes) == (0, 0)
-    held.effects.turns()
     assert (held.bodies.count, held.bodies.bytes) == (0, 0)
     assert queue.ledger.total == count
     recorded = sorted(record for _, record in held.effects.settled)
@@ -362,6 +362,7 @@ def test_credit_comes_back_from_a_deleted_queue():
     (consumer,) = session.consumers.values()
     assert (consumer.held, session.window.messages) == (count, count)
     held.queue.delete(NOW)
+    held.effects.turns()
     assert (consumer.held, session.window.messages, session.window.bytes) == (0, 0, 0)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from annulet.core.base.removal_reasons import RemovalReason
+from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.host.dead_letters import FORWARDED_AT_ONCE, FORWARDED_PER_SLICE
 from annulet.core.host.virtual_host import VirtualHost
 from annulet.core.model.entry import REMOVED, QueueEntry
 from annulet.core.queue.queue import Queue
-from tests.core.helpers import NOW, SlicingEffects, pending
+from tests.core.helpers import NOW, RecordingSession, SlicingEffects, pending
 from tests.core.host.test_dead_letters import letter
 
+MANY = AT_ONCE_MAX + 1
 LETTERS = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
 
 
@@ -107,3 +109,38 @@ def test_those_who_wait_are_told_of_a_defect() -> None:
     (work,) = effects.works
     work.abandon(NOW)
     assert told == [False]
+
+
+def refusing(count: int) -> tuple[VirtualHost, SlicingEffects, Queue]:
+    """A queue of which a client has just refused so many messages, each for the dead letters."""
+    host, effects, queue = host_with(0)
+    session = RecordingSession()
+    session.consume(queue, messages=count)
+    for number in range(count):
+        queue.enqueue(letter(str(number)), NOW)
+    session.reject(count, NOW, requeue=False, multiple=True)
+    return host, effects, queue
+
+
+def test_what_was_refused_before_the_deletion_is_waited_for() -> None:
+    host, effects, queue = refusing(MANY)
+    told: list[bool] = []
+    host.delete_queue(queue, NOW)
+    assert host.departures.when_gone(queue, told.append)
+    while not told:
+        assert effects.deleted_queues == []
+        effects.turn()
+    assert (effects.deleted_queues, host.departures.count) == (["q"], 0)
+    assert pending(host.queues["dead"]) == [str(number) for number in range(MANY)]
+
+
+def test_a_defect_in_what_was_refused_before_keeps_no_deletion_waiting() -> None:
+    host, effects, queue = refusing(MANY)
+    told: list[bool] = []
+    host.delete_queue(queue, NOW)
+    host.departures.when_gone(queue, told.append)
+    for work in list(effects.works):
+        effects.works.remove(work)
+        work.abandon(NOW)
+    effects.turns()
+    assert (told, effects.deleted_queues) == ([True], ["q"])

@@ -31,6 +31,8 @@ def test_records_are_bounded_and_totals_are_not():
     send(queue_with(ledger, ring_size=1), "1", "2", "3", "4", "5", "6")
     assert (len(ledger), ledger.total, ledger.forgotten) == (3, 5, 2)
     assert [record.sequence for record in ledger.query()] == [3, 4, 5]
+    assert [record.sequence for record in ledger.newest(2)] == [5, 4]
+    assert len(ledger.newest(9)) == 3
 
 
 def test_an_acknowledged_message_is_no_loss_and_a_rejected_one_is():

@@ -141,6 +141,22 @@ def test_without_consumers_a_purging_queue_takes_nothing_back():
     assert removed(queue, RemovalReason.PURGED) == 3
 
 
+def test_very_many_are_purged_in_slices_whoever_comes_meanwhile():
+    effects = SlicingEffects()
+    queue, session = queue_of(effects, purge_on_no_consumers=True), RecordingSession()
+    session.consume(queue)
+    for number in range(2 * SLICE_MESSAGES):
+        queue.enqueue(make_message(str(number)), NOW)
+    session.close(NOW)
+    assert removed(queue, RemovalReason.PURGED) == SLICE_MESSAGES
+    other = RecordingSession()
+    other.consume(queue)
+    effects.turns(NOW)
+    assert removed(queue, RemovalReason.PURGED) == 2 * SLICE_MESSAGES
+    assert other.received == []
+    check_invariants(queue)
+
+
 def test_a_superseded_value_that_waits_for_redelivery_goes_at_once():
     queue, session = queue_of(last_value_key="k", redelivery_delay=100), RecordingSession()
     session.consume(queue, messages=1)
@@ -200,17 +216,9 @@ def test_many_come_back_in_slices_and_nobody_gets_one_before_the_last_is_back():
     check_invariants(queue)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"purge_on_no_consumers": True},
-        {"consumers_before_dispatch": 1, "group_rebalance_pause": True, "group_mode": "sticky"},
-        {"last_value_key": "k", "last_value_place": "keep"},
-    ],
-)
-def test_what_is_judged_together_comes_back_at_once(settings: dict[str, Any]):
+def test_what_is_judged_together_comes_back_at_once():
     effects = SlicingEffects()
-    queue, session = queue_of(effects, **settings), RecordingSession()
+    queue, session = queue_of(effects, last_value_key="k", last_value_place="keep"), RecordingSession()
     session.consume(queue)
     for number in range(SLICE_MESSAGES + 1):
         queue.enqueue(make_message(str(number)), NOW)
@@ -230,6 +238,7 @@ def test_what_is_judged_together_comes_back_at_once(settings: dict[str, Any]):
         {"in_flight_max": 9999},
         {"priorities": 3},
         {"group_mode": "sticky"},
+        {"consumers_before_dispatch": 1, "group_rebalance_pause": True, "group_mode": "sticky"},
     ],
 )
 def test_a_queue_of_any_kind_takes_many_back_in_slices_where_all_have_room(settings: dict[str, Any]):
@@ -433,6 +442,10 @@ KINDS: list[dict[str, Any]] = [
     {"in_flight_max": 5},
     {"group_mode": "sticky"},
     {"fair_key": "k"},
+    {"consumers_before_dispatch": 2},
+    {"consumers_before_dispatch": 3, "delay_before_dispatch": 20},
+    {"group_mode": "sticky", "group_rebalance": True, "group_rebalance_pause": True},
+    {"purge_on_no_consumers": True},
 ]
 
 

@@ -245,6 +245,28 @@ def test_what_is_refused_before_its_queue_is_deleted_is_sent_on():
     assert (queue.counters.removed[RemovalReason.DEAD_LETTERED], session.settling) == (MANY, [])
 
 
+def test_a_deletion_waits_for_nothing_that_was_settled_before():
+    effects, dead, queue, session = rejecting(MANY)
+    session.reject(MANY, NOW, requeue=False, multiple=True)
+    queue.delete(NOW)
+    assert (len(queue.delivering), dead.order.count) == (MANY, 0)
+    effects.turn()
+    assert MANY - len(queue.delivering) <= 3 * SLICE_REJECTED
+    effects.turns()
+    assert (len(queue.delivering), dead.order.count) == (0, MANY)
+
+
+def test_what_is_refused_after_its_queue_was_deleted_is_deleted():
+    effects, dead, queue, session = rejecting(2 * MANY)
+    session.reject(MANY, NOW, requeue=False, multiple=True)
+    queue.delete(NOW)
+    session.reject(2 * MANY, NOW, requeue=False, multiple=True)
+    effects.turns()
+    assert pending(dead) == [str(number) for number in range(MANY)]
+    assert queue.counters.removed[RemovalReason.DELETED] == MANY
+    assert session.settling == []
+
+
 def test_dead_letters_come_in_the_order_in_which_they_were_refused():
     effects, dead, _, session = rejecting(2 * MANY + 2)
     session.reject(MANY, NOW, requeue=False, multiple=True)

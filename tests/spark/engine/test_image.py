@@ -16,7 +16,6 @@ from annulet.core.base.removal_reasons import RemovalReason
 from annulet.core.host.commit_plan import Operations, Return, Send
 from annulet.core.host.transaction import Transaction
 from annulet.core.host.virtual_host import VirtualHost
-from annulet.core.model.entry import QueueEntry
 from annulet.core.routing.node_effects import NodeEffects
 from annulet.core.routing.routes import Route
 from annulet.core.sessions.session import Session
@@ -62,13 +61,12 @@ def test_core_agrees_with_the_oracle_when_it_is_made_from_its_image_after_each_c
     composition: Composition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     message, session = make_message(), Session("")
-    entry = QueueEntry(queue_of(), message, 0)
     route = VirtualHost("/", NodeEffects()).route("", "")
     for maker in (  # what the engine's queues do not have, and the model's do
         partial(Transaction, session),
         Operations,
         partial(Send, message, route, "", ()),
-        partial(Return, 0, entry, False, None),
+        partial(Return, False, None),
         partial(Route, "", "", [], 0),
     ):
         kind = type(maker())

@@ -21,6 +21,7 @@ from annulet.admin.requests.bodies import TEXT, read_fields, required
 from annulet.admin.requests.responses import json_response
 from annulet.broker.security.authentication import PERMISSION_KINDS
 from annulet.broker.security.web_sessions import SESSION_SECONDS
+from annulet.broker.turns.list_turns import Turns
 from annulet.core.base.errors import NotFound
 
 if TYPE_CHECKING:
@@ -67,14 +68,14 @@ async def begin_session(call: Call) -> Response:
     host = request.headers.get("host", "").lower()
     sessions.end_text(session_text(request))
     text, session = sessions.begin(call.user, host)
-    response = json_response(_described(call, session), headers=NO_STORE)
+    response = json_response(await _described(call, session), headers=NO_STORE)
     _set_cookie(request, response, text)
     return response
 
 
 async def get_session(call: Call) -> Response:
     """The user of the request, with its permissions; ``csrf`` is empty without a session."""
-    return json_response(_described(call, session_of(call.request)), headers=NO_STORE)
+    return json_response(await _described(call, session_of(call.request)), headers=NO_STORE)
 
 
 async def end_session(call: Call) -> Response:
@@ -100,14 +101,14 @@ def _set_cookie(request: Request, response: Response, text: str) -> None:
     )
 
 
-def _described(call: Call, session: WebSession | None) -> dict[str, Any]:
+async def _described(call: Call, session: WebSession | None) -> dict[str, Any]:
     return {
         "user": call.user.name,
         "tags": sorted(call.user.tags),
         "token": call.user.token,
         "csrf": "" if session is None else session.csrf,
         "ends_at": 0 if session is None else _end_of(session),
-        "permissions": _permissions(call),
+        "permissions": await _permissions(call),
         "scope": _scope(call.user),
     }
 
@@ -125,16 +126,26 @@ def _scope(user: User) -> dict[str, list[str]] | None:
     return {"operations": sorted(user.scope.operations), "virtual_hosts": sorted(user.scope.virtual_hosts)}
 
 
-def _permissions(call: Call) -> list[dict[str, str]]:
-    """Return the user's permissions in the virtual hosts that it sees; those of an access token have no such form."""
-    found = []
+async def _permissions(call: Call) -> list[dict[str, str]]:
+    """Return the user's permissions in the virtual hosts that it sees, as regular expressions of names."""
+    turns, found = Turns(), []
     for host in visible_hosts(call.request, call.user):
-        try:
-            record = call.broker.access_directory.permission(call.user.name, host.name)
-        except NotFound:
-            continue
-        found.append({"vhost": host.name} | {kind: getattr(record, kind) for kind in PERMISSION_KINDS})
+        given = _patterns(call, host.name)
+        if given:
+            found.append({"vhost": host.name} | {kind: given.get(kind, "") for kind in PERMISSION_KINDS})
+        await turns.look()
     return found
+
+
+def _patterns(call: Call, host: str) -> dict[str, str]:
+    """Return the expression of each kind of permission; empty without any permission in the virtual host."""
+    if call.user.grants is not None:
+        return call.user.grants.patterns(host)
+    try:
+        record = call.broker.access_directory.permission(call.user.name, host)
+    except NotFound:
+        return {}
+    return {kind: getattr(record, kind) for kind in PERMISSION_KINDS}
 
 
 SESSION_SCHEMA: Final = object_of(

@@ -2,13 +2,14 @@
 
 Nothing is sampled without a viewer. A viewer that does not read gets the newest snapshot when it reads again, the ones
 between are skipped; the HTTP connection ends it after ``http_answer_seconds`` (:mod:`..listening.http_connection`).
+A viewer may have a feed in place of topics, of which nothing is skipped: it is asked for more when all was taken.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 from starlette.responses import Response
@@ -20,6 +21,8 @@ from annulet.broker.observing.stream_figures import CONSOLE_STREAMS_MAX, CONSOLE
 from annulet.broker.turns.list_turns import Turns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from starlette.types import Receive, Scope, Send
 
     from annulet.admin.console.topics import Topic
@@ -32,22 +35,37 @@ ENDED_BY_SESSION: Final = "the session has ended"
 ENDED_BY_STOP: Final = "the broker stops"
 
 
+class Feed(Protocol):
+    """Events for one viewer."""
+
+    def following(self, hosts: Sequence[VirtualHost]) -> bytes:
+        """Return frames of the next events, for a user that sees these virtual hosts; empty for none."""
+
+
 class Viewer:
-    """One stream. ``waiting``: frames that its peer has not taken, the newest of each topic.
+    """One stream. ``waiting``: frames that its peer has not taken, the newest of each topic, and those of its feed.
 
     ``mark``: of the user's login, which a stream without a session ends with.
     """
 
-    def __init__(self, user: User, mark: bytes, session: WebSession | None, topics: tuple[Topic, ...]) -> None:
+    def __init__(
+        self, user: User, mark: bytes, session: WebSession | None, topics: tuple[Topic, ...], feed: Feed | None = None
+    ) -> None:
         self.user = user
         self.mark = mark
         self.session = session
         self.topics = topics
-        self.waiting: dict[Topic, bytes] = {}
+        self.feed = feed
+        self.waiting: dict[Topic | Feed, bytes] = {}
         self.ended = ""
         self.changed = asyncio.Event()
 
-    def show(self, topic: Topic, frame: bytes) -> bool:
+    def follow(self, hosts: Sequence[VirtualHost]) -> None:
+        """Give it the next events of its feed, if it has one and has taken those before."""
+        if self.feed is not None and self.feed not in self.waiting and (frames := self.feed.following(hosts)):
+            self.show(self.feed, frames)
+
+    def show(self, topic: Topic | Feed, frame: bytes) -> bool:
         """Give it a snapshot. Returns whether one that was not taken yet made room."""
         skipped = topic in self.waiting
         self.waiting[topic] = frame
@@ -65,7 +83,7 @@ class Viewer:
         frames = b"".join(self.waiting.values())
         self.waiting.clear()
         if self.ended:
-            frames += b"event: end\n" + _data({"reason": self.ended})
+            frames += b"event: end\n" + data({"reason": self.ended})
         return frames
 
 
@@ -79,21 +97,24 @@ class ConsoleStreams:
         self._snapshots = Snapshots(broker)
         self._task: asyncio.Task[None] | None = None
 
-    def open(self, user: User, session: WebSession | None, topics: tuple[Topic, ...]) -> Viewer:
-        """Add a viewer; 429 at a bound. The first snapshots come at once."""
+    def open(
+        self, user: User, session: WebSession | None, topics: tuple[Topic, ...] = (), feed: Feed | None = None
+    ) -> Viewer:
+        """Add a viewer; 429 at a bound. The first snapshots and events come at once."""
         if len(self.viewers) >= CONSOLE_STREAMS_MAX:
             raise ResourceError(429, f"there are {CONSOLE_STREAMS_MAX} streams, which is the limit; close some pages")
         if self._by_user[user.name] >= CONSOLE_STREAMS_PER_USER_MAX:
             raise ResourceError(
                 429, f"user {user.name!r} has {CONSOLE_STREAMS_PER_USER_MAX} streams, which is the limit; close pages"
             )
-        viewer = Viewer(user, self._broker.authenticator.login_mark(user), session, topics)
+        viewer = Viewer(user, self._broker.authenticator.login_mark(user), session, topics, feed)
         self.viewers[viewer] = None
         self._by_user[user.name] += 1
         self._note_open()
         hosts = hosts_of(self._broker, user)
         for topic in topics:
-            viewer.show(topic, _data(self._snapshots.of(topic, hosts)))
+            viewer.show(topic, data(self._snapshots.of(topic, hosts)))
+        viewer.follow(hosts)
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="annulet-console-streams")
         return viewer
@@ -136,6 +157,8 @@ class ConsoleStreams:
                 frame = self._frame(topic, hosts, frames)
                 self._broker.stream_figures.skipped += viewer.show(topic, frame)
                 await turns.look()
+            viewer.follow(hosts)
+            await turns.look()
 
     def _frame(
         self, topic: Topic, hosts: list[VirtualHost], frames: dict[tuple[Topic, tuple[str, ...]], bytes]
@@ -144,7 +167,7 @@ class ConsoleStreams:
         key = topic, tuple([host.name for host in hosts if topic.vhost in {"", host.name}])
         frame = frames.get(key)
         if frame is None:
-            frame = frames[key] = _data(self._snapshots.of(topic, hosts))
+            frame = frames[key] = data(self._snapshots.of(topic, hosts))
             self._broker.stream_figures.sampled += 1
         return frame
 
@@ -207,6 +230,6 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-def _data(content: object) -> bytes:
-    """Return a frame; JSON has no line breaks."""
+def data(content: object) -> bytes:
+    """Return the data of a frame and its end; JSON has no line breaks."""
     return b"data: " + msgspec.json.encode(content) + b"\n\n"

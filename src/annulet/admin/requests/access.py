@@ -161,7 +161,8 @@ def require_tag(user: User, tags: frozenset[str]) -> None:
     """Raise 403 without one of ``tags``."""
     if not user.tags & tags:
         what = f"token {user.token!r} of user {user.name!r}" if user.token else f"user {user.name!r}"
-        raise TagMissing(403, f"{what} needs one of the tags {', '.join(sorted(tags))}")
+        remedy = "make a token that has it" if user.token else "an administrator sets them with: annulet user tags"
+        raise TagMissing(403, f"{what} needs one of the tags {', '.join(sorted(tags))}; {remedy}")
 
 
 def require_still(request: Request) -> None:

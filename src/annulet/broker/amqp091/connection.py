@@ -183,7 +183,7 @@ class AmqpConnection(ClientConnection[ConnectionEngine, Channel]):
         """The connection is closed, or its end is under way."""
         if self.opened:
             if code in ENDS_WITHOUT_ERROR:
-                logger.info("connection closed", peer=self.name, code=code, reason=text, by_peer=by_peer)
+                self.broker.protocol_errors.note_ended(self, code, text, by_peer=by_peer)
             else:
                 self.broker.protocol_errors.note_closed(self, str(code), text, by_peer=by_peer)
         else:

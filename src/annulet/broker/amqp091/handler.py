@@ -273,11 +273,10 @@ class AmqpHandler(ConnectionHandler):
         self.channels[channel].refuse_delivery(delivery_tag, multiple, requeue)
 
     def qos(self, channel: int, prefetch_size: int, prefetch_count: int, global_: bool) -> None:
-        """basic.qos."""
-        self.connection.engine.replies.send_qos_ok(
-            channel
-        )  # before deliveries that the window has room for, as RabbitMQ
-        self.channels[channel].set_prefetch(prefetch_size, prefetch_count, global_)
+        """basic.qos. The answer goes before deliveries that the window has room for, as RabbitMQ's."""
+        shared = self.connection.broker.dialect.shares_prefetch(prefetch_size, shared=global_)
+        self.connection.engine.replies.send_qos_ok(channel)
+        self.channels[channel].set_prefetch(prefetch_size, prefetch_count, shared)
 
     def recover(self, channel: int, requeue: bool) -> None:
         """basic.recover."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from annulet.broker.amqp091 import getting
 from annulet.broker.amqp091.channel import amqp_consumer
 from annulet.broker.connections.access import generated_name
+from annulet.broker.connections.dialect import QueueDeclaration
 from annulet.core.base.errors import InvalidArgument, NotFound
 from annulet.core.base.reply_names import REPLY_QUEUE, is_reply_name
 from annulet.core.base.settings import ConsumerSettings
@@ -64,6 +65,7 @@ class Topology:
         self.replies = connection.engine.replies
         self.host = host
         self.access = connection.require_access()
+        self._dialect = connection.broker.dialect
 
     def connection_ended(self) -> None:
         """Delete the exclusive queues of the connection (AMQP 0-9-1 §1.7.2.1.4)."""
@@ -87,6 +89,7 @@ class Topology:
         if passive:
             self.access.look_at_exchange(exchange, type_)
         else:
+            self._dialect.exchange(exchange, type_)
             type_, arguments = exchange_type(type_, arguments)
             self.access.declare_exchange(
                 exchange, type_, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
@@ -137,6 +140,7 @@ class Topology:
         if passive:
             found = self.access.look_at_queue(self._name(channel, queue))
         else:
+            self._dialect.queue(QueueDeclaration(queue, self.host.name, durable, exclusive, auto_delete, arguments))
             found = self.access.declare_queue(
                 queue or generated_name(),
                 now=now,
@@ -203,6 +207,7 @@ class Topology:
         The answer is sent when all of its dead letters are on their way; later methods of the channel wait for it.
         """
         name = self._name(channel, queue)
+        self._dialect.deletion(self.host, name, if_unused=if_unused, if_empty=if_empty)
         found = self.host.queues.get(name)
         count = self.access.delete_queue(name, self.connection.now, if_unused=if_unused, if_empty=if_empty)
         if no_wait:
@@ -237,8 +242,10 @@ class Topology:
             found = self._reply_queue(channel, no_ack)
             exclusive = True
             settings = ConsumerSettings()  # every answer is for this channel, from any sender
-        elif no_local:
-            settings = replace(settings, no_local=True)
+        else:
+            self._dialect.consumer(self.host, found, arguments)
+            if no_local:
+                settings = replace(settings, no_local=True)
         self.access.require_consumer(found, settings, exclusive=exclusive, granted=answers)
         consumer = amqp_consumer(channel, found, tag, auto_acknowledge=no_ack, exclusive=exclusive, settings=settings)
         if not no_wait:
@@ -269,7 +276,9 @@ class Topology:
 
     def get(self, channel: Channel, queue: str, no_ack: bool) -> None:
         """Take one message."""
-        getting.get(channel, self.access.queue_to_read(self._name(channel, queue)), no_ack=no_ack)
+        found = self.access.queue_to_read(self._name(channel, queue))
+        self._dialect.get(self.host, found)
+        getting.get(channel, found, no_ack=no_ack)
 
     def _name(self, channel: Channel, name: str) -> str:
         """Return the name of a queue; empty means the last one declared on the channel (§1.7.2.1)."""

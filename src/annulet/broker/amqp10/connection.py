@@ -240,14 +240,7 @@ class Amqp10Connection(ClientConnection[Amqp10Engine, Amqp10Session]):
         """The connection is closed, or its end is under way."""
         if self.opened:
             if condition in {"", conditions.CONNECTION_FORCED}:
-                logger.info(
-                    "connection closed",
-                    peer=self.name,
-                    code=condition,
-                    reason=description,
-                    by_peer=by_peer,
-                    protocol=self.protocol_name,
-                )
+                self.broker.protocol_errors.note_ended(self, condition, description, by_peer=by_peer)
             else:
                 self.broker.protocol_errors.note_closed(self, condition, description, by_peer=by_peer)
         elif condition:  # anybody can cause these

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections import deque
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from annulet.broker.amqp10.errors import condition_for
 from annulet.broker.amqp10.outcomes import revise_for_rejection
 from annulet.broker.connections.sending import SendingCommit
 from annulet.core.base.errors import CoreError
+from annulet.core.base.sliced_work import AT_ONCE_MAX, SlicedWork
 from annulet.core.host.transaction import Transaction
 from annulet.wire.amqp10.frames import terminus as standard
 from annulet.wire.amqp10.frames.outcomes import (
@@ -29,6 +31,7 @@ from annulet.wire.amqp10.types.errors import DecodeError, LinkFault, SessionFaul
 
 if TYPE_CHECKING:
     from annulet.broker.amqp10.session import Amqp10Session
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.entry import QueueEntry
     from annulet.wire.amqp10.connection.link import IncomingDelivery, Link
 
@@ -42,16 +45,41 @@ COORDINATOR_CREDIT: Final = 64
 """Declares and discharges a client may have under way."""
 
 
+class Reasons:
+    """Why deliveries of a transaction are rejected, in the order in which it took them: told when it is committed."""
+
+    def __init__(self) -> None:
+        self.any = False
+        self._left: deque[tuple[int, Rejected]] = deque()  # how many, and why
+        self._told = 0  # of the first of these
+
+    def add(self, count: int, outcome: Rejected) -> None:
+        """So many further ones are rejected for this reason."""
+        if count:
+            self._left.append((count, outcome))
+            self.any = self.any or outcome.error is not None
+
+    def tell(self, entry: QueueEntry) -> None:
+        """Let the next message, which is about to be rejected, tell why."""
+        count, outcome = self._left[0]
+        self._told += 1
+        if self._told == count:
+            self._left.popleft()
+            self._told = 0
+        revise_for_rejection(entry, outcome)
+
+
 class OpenTransaction:
     """A transaction with its part of the session's deliveries."""
 
-    __slots__ = ("core", "failure", "link", "outcomes", "reasons")
+    __slots__ = ("core", "count", "failure", "link", "outcomes", "reasons")
 
     def __init__(self, core: Transaction, link: Link) -> None:
         self.core = core
         self.link = link  # the coordinator link it was declared over
-        self.outcomes: dict[int, Outcome] = {}  # by delivery id
-        self.reasons: dict[QueueEntry, Rejected] = {}  # of rejections, told once it is committed
+        self.outcomes: list[tuple[Outcome, list[int]]] = []  # with the delivery ids that come to it
+        self.count = 0  # of these ids
+        self.reasons = Reasons()
         self.failure = ""  # why it can only be rolled back
 
 
@@ -87,6 +115,47 @@ class Discharging(SendingCommit):
         answer = self._coordinator.refused(self._identifier, self._transaction, error)
         session.transfers.settle_incoming(session.engine_session, self._number, self._number, answer)
         session.connection.mark_dirty()
+
+
+class Orphans(SlicedWork):
+    """Deliveries of a transaction that was rolled back: those that the peer cannot settle any more come to the default
+    outcomes of their sources (§4.4.4.2). It has settled them, or their link is gone.
+
+    Found in slices, and returned together: later messages must not come between them.
+    """
+
+    def __init__(self, session: Amqp10Session, numbers: list[int]) -> None:
+        super().__init__()
+        self._session = session
+        self._outcomes = session.outcomes
+        self._numbers = numbers
+        self._looked_at = 0  # of these
+        self._found: list[tuple[Outcome, list[Slot]]] = []
+
+    def step(self, now: int) -> bool:
+        """Look at the next ones; after the last let those that were found come to their outcomes."""
+        if self._session.closed:  # which returned what was in its table
+            self.abandon(now)
+            return False
+        outcomes, start = self._outcomes, self._looked_at
+        self._looked_at += AT_ONCE_MAX
+        some = self._numbers[start : self._looked_at]
+        for default, group in outcomes.by_default([number for number in some if not outcomes.linked(number)]):
+            taken = outcomes.take(group)
+            if self._found and self._found[-1][0] is default:
+                self._found[-1][1].extend(taken)
+            else:
+                self._found.append((default, taken))
+        if self._looked_at < len(self._numbers):
+            return True
+        for default, taken in self._found:
+            outcomes.end(taken, default)
+        return False
+
+    def abandon(self, now: int) -> None:
+        """Return those that were found: they are in no table."""
+        for _, taken in self._found:
+            self._session.give_back(taken, now)
 
 
 class Coordinator:
@@ -182,8 +251,8 @@ class Coordinator:
             text = f"rolled back: {transaction.failure}"
             self._answer(delivery, Rejected(Error(conditions.TRANSACTION_ROLLBACK, text)))
             return
-        if transaction.reasons:
-            transaction.core.before_rejections(partial(_tell_reason, transaction.reasons))
+        if transaction.reasons.any:
+            transaction.core.before_rejections(transaction.reasons.tell)
         commit = Discharging(self, session, identifier, transaction, delivery.delivery_id)
         try:
             if session.commit(transaction.core, commit):
@@ -195,23 +264,25 @@ class Coordinator:
         """A transaction was committed: its deliveries are settled."""
         session = self._session
         self._forget(identifier, transaction)
-        session.outcomes.forget_all(transaction.outcomes)
-        first = last = -1
-        told: Outcome | None = None
-        for number, outcome in transaction.outcomes.items():  # neighbours together: there may be 65,536
-            if number != last + 1 or outcome is not told:
-                if told is not None:
-                    session.transfers.settle_outgoing(session.engine_session, first, last, told)
-                first, told = number, outcome
-            last = number
-        if told is not None:
-            session.transfers.settle_outgoing(session.engine_session, first, last, told)
+        for outcome, numbers in transaction.outcomes:
+            session.outcomes.forget_all(numbers)
+            first = last = numbers[0]
+            for number in numbers:  # neighbours together: there may be 65,536
+                if number > last + 1:
+                    session.transfers.settle_outgoing(session.engine_session, first, last, outcome)
+                    first = number
+                last = number
+            session.transfers.settle_outgoing(session.engine_session, first, last, outcome)
 
     def _forget(self, identifier: bytes, transaction: OpenTransaction) -> None:
         """A transaction ends: its deliveries are in none any more."""
         del self._open[identifier]
-        for number in transaction.outcomes:
-            del self._enlisted[number]
+        if len(self._enlisted) == transaction.count:
+            self._enlisted.clear()
+            return
+        for _, numbers in transaction.outcomes:
+            for number in numbers:
+                del self._enlisted[number]
 
     def refused(self, identifier: bytes, transaction: OpenTransaction, error: Exception) -> Outcome:
         """Nothing of a transaction was done: it is rolled back. Returns the answer."""
@@ -228,9 +299,10 @@ class Coordinator:
         self._forget(identifier, transaction)
         transaction.core.rollback()
         if session.closed:
-            return
-        orphans = [number for number in transaction.outcomes if not session.outcomes.linked(number)]
-        session.outcomes.carry_out_defaults(orphans)  # §4.4.4.2
+            return  # it returns all
+        work = Orphans(session, [number for _, numbers in transaction.outcomes for number in numbers])
+        if work.step(session.connection.now):
+            session.host.effects.later(work, session.connection.now)
 
     def rollback_all(self) -> None:
         """Roll back every open transaction as the session ends, which then returns the deliveries."""
@@ -279,7 +351,7 @@ class Coordinator:
     def _free(self, numbers: list[int], transaction: OpenTransaction) -> list[int]:
         """Return the deliveries before the first one that is in another transaction."""
         enlisted = self._enlisted
-        if len(enlisted) > len(transaction.outcomes):
+        if len(enlisted) > transaction.count:
             for place, number in enumerate(numbers):
                 if enlisted.get(number, transaction) is not transaction:
                     return numbers[:place]
@@ -287,28 +359,40 @@ class Coordinator:
 
     def _enlist_all(self, transaction: OpenTransaction, numbers: list[int], outcome: Outcome) -> None:
         """Let deliveries come to one outcome. There may be very many: loops of the core are compiled."""
-        core, session = transaction.core, self._session
-        held, tags = session.outcomes.unsettled(numbers)
+        core, outcomes = transaction.core, self._session.outcomes
+        tags = outcomes.tags_of(numbers)
         if isinstance(outcome, Accepted):
-            core.settle_all(tags, acknowledged=True, requeue=False)
+            taken = core.settle_held(tags, acknowledged=True)
         elif isinstance(outcome, Rejected):
-            if outcome.error is not None:
-                transaction.reasons.update([(session.unacknowledged[tag], outcome) for tag in tags])
-            core.settle_all(tags, acknowledged=False, requeue=False)
+            taken = core.settle_held(tags, acknowledged=False)
+            transaction.reasons.add(len(taken), outcome)
+        elif isinstance(outcome, Modified):
+            taken = self._enlist_modified(transaction, tags, outcome)
         else:
-            failed = isinstance(outcome, Modified) and outcome.delivery_failed
-            for tag in tags:
-                exclude = session.outcomes.excluded(session.unacknowledged[tag], outcome)
-                core.give_back(tag, counted=failed, exclude=exclude)
-        transaction.outcomes.update(dict.fromkeys(held, outcome))
-        self._enlisted.update(dict.fromkeys(held, transaction))
+            taken = core.give_back_held(tags, counted=False)
+        if len(taken) < len(tags):  # some are in a transaction already, or were returned
+            there = set(taken)
+            numbers = [number for number, tag in zip(numbers, tags, strict=True) if tag in there]
+        if not numbers:
+            return
+        transaction.outcomes.append((outcome, numbers))
+        transaction.count += len(numbers)
+        enlisted = dict.fromkeys(numbers, transaction)
+        if self._enlisted:
+            self._enlisted.update(enlisted)
+        else:
+            self._enlisted = enlisted
 
-
-def _tell_reason(reasons: dict[QueueEntry, Rejected], entry: QueueEntry) -> None:
-    """Let a message that is about to be rejected tell why."""
-    reason = reasons.get(entry)
-    if reason is not None:
-        revise_for_rejection(entry, reason)
+    def _enlist_modified(self, transaction: OpenTransaction, tags: list[int], outcome: Modified) -> list[int]:
+        """Let deliveries go back modified. Returns those that were held."""
+        core, session = transaction.core, self._session
+        if not outcome.undeliverable_here:
+            return core.give_back_held(tags, counted=outcome.delivery_failed)
+        taken: list[int] = []
+        for holder, group in groupby(tags, session.unacknowledged.holder):
+            exclude = session.outcomes.excluded(holder, outcome)
+            taken += core.give_back_held(list(group), counted=outcome.delivery_failed, exclude=exclude)
+        return taken
 
 
 def read_command(payload: bytes) -> object:

@@ -9,6 +9,8 @@ import structlog
 
 from annulet.core.base.errors import ContentUnavailable
 from annulet.core.base.sliced_work import SlicedWork
+from annulet.core.deliveries.taken_deliveries import TakenDeliveries
+from annulet.core.model.compact_messages import by_queue, consumer_of, entry_in, queue_of
 from annulet.core.model.entry import DeliveryCopy
 from annulet.core.queue.live_changes import revise_delivering
 from annulet.wire.amqp10.frames.outcomes import (
@@ -25,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from annulet.broker.amqp10.session import Amqp10Session
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.entry import QueueEntry
-    from annulet.core.model.queue_state import QueueState
 
 logger = structlog.get_logger(__name__)
 
@@ -83,8 +85,7 @@ class Outcomes:
         groups: list[tuple[Outcome, list[int]]] = []
         former: Consumer | None = None
         for number in numbers:
-            entry = held.get(self._tags[number])
-            consumer = None if entry is None else entry.consumer
+            consumer = held.holder(self._tags[number])
             if not groups or consumer is not former:
                 former = consumer
                 source = session.source_of(consumer)
@@ -98,8 +99,7 @@ class Outcomes:
         session = self._session
         if number not in session.engine_session.outgoing_unsettled:
             return False
-        entry = session.unacknowledged.get(self._tags.get(number, 0))
-        return entry is not None and session.source_of(entry.consumer) is not None
+        return session.source_of(session.unacknowledged.holder(self._tags.get(number, 0))) is not None
 
     def carry_out_defaults(self, numbers: list[int]) -> None:
         """Let deliveries come to the default outcomes of their sources."""
@@ -108,66 +108,75 @@ class Outcomes:
 
     def carry_out(self, numbers: list[int], outcome: object) -> None:
         """Let deliveries come to an outcome."""
+        self.end(self.take(numbers), outcome)
+
+    def end(self, taken: list[Slot], outcome: object) -> None:
+        """Let deliveries that were taken out of the session come to an outcome."""
         session = self._session
         now = session.connection.now
-        entries = self.take(numbers)
         if isinstance(outcome, Accepted):
-            session.settle_taken(entries, now, rejected=False)
+            session.settle_taken(taken, now, rejected=False)
         elif isinstance(outcome, Rejected):
-            session.settle_taken(entries, now, rejected=True, before=partial(revise_for_rejection, outcome=outcome))
+            session.settle_taken(taken, now, rejected=True, before=partial(revise_for_rejection, outcome=outcome))
         else:
-            self.give_back(entries, outcome)
+            self.give_back(taken, outcome)
 
-    def give_back(self, entries: list[QueueEntry], outcome: object) -> None:
+    def give_back(self, taken: list[Slot], outcome: object) -> None:
         """Return deliveries to their queues: released, modified (§3.4.4, §3.4.5). Very many are revised in slices."""
-        annotates = isinstance(outcome, Modified) and bool(outcome.message_annotations)
-        if annotates and len(entries) > SLICE_REVISED:
-            session = self._session
-            session.host.effects.later(GivingBack(self, entries, outcome), session.connection.now)
-            return
-        for entry in entries:
-            revise_returned(entry, outcome)
-        self.return_revised(entries, outcome)
+        if isinstance(outcome, Modified) and outcome.message_annotations:
+            if len(taken) > SLICE_REVISED:
+                session = self._session
+                session.host.effects.later(GivingBack(self, taken, outcome), session.connection.now)
+                return
+            for slot in taken:
+                revise_returned(entry_in(slot), outcome)
+        self.return_revised(taken, outcome)
 
-    def return_revised(self, entries: list[QueueEntry], outcome: object) -> None:
+    def return_revised(self, taken: list[Slot], outcome: object) -> None:
         """Return deliveries that have the annotations their receiver gave them, by queue in the order of delivery."""
         session = self._session
         now = session.connection.now
         counted = isinstance(outcome, Modified) and outcome.delivery_failed
-        by_place: dict[tuple[QueueState, Consumer | None], list[QueueEntry]] = {}
-        for entry in entries:
-            by_place.setdefault((entry.queue, self.excluded(entry, outcome)), []).append(entry)
-        for (queue, exclude), returned in by_place.items():
-            queue.return_entries(returned, now, counted=counted, exclude=exclude)
+        if isinstance(outcome, Modified) and outcome.undeliverable_here:
+            by_holder: dict[Consumer | None, list[Slot]] = {}
+            for slot in taken:
+                by_holder.setdefault(consumer_of(slot), []).append(slot)
+            for holder, some in by_holder.items():
+                exclude = self.excluded(holder, outcome)
+                for queue, returned in by_queue(some).items():
+                    queue.return_entries(returned, now, counted=counted, exclude=exclude)
+        else:
+            for queue, returned in by_queue(taken).items():
+                queue.return_entries(returned, now, counted=counted)
         session.wake(now)
 
-    def excluded(self, entry: QueueEntry, outcome: object) -> Consumer | None:
-        """Return the consumer that may not get a message again (§3.4.5, undeliverable-here), ``None`` without one."""
+    def excluded(self, holder: Consumer | None, outcome: object) -> Consumer | None:
+        """Return the consumer that may not get a message of ``holder`` again (§3.4.5, undeliverable-here), ``None``
+        without one."""
         if not (isinstance(outcome, Modified) and outcome.undeliverable_here):
             return None
-        source = self._session.source_of(entry.consumer)
+        source = self._session.source_of(holder)
         return None if source is None or source.consumer.cancelled else source.consumer
 
-    def take(self, numbers: list[int]) -> list[QueueEntry]:
+    def take(self, numbers: list[int]) -> list[Slot]:
         """Take deliveries out of the session; those of a queue that was deleted are gone already."""
         held = self._session.unacknowledged
-        entries: list[QueueEntry] = []
-        for number in numbers:
-            entry = held.pop(self._tags.pop(number, 0))
-            if entry is not None:
-                entries.append(entry)
-        return entries
+        if len(numbers) == 1:
+            entry = held.pop(self._tags.pop(numbers[0], 0))
+            return [] if entry is None else [entry]
+        taken = TakenDeliveries()
+        held.take_each([self._tags.pop(number, 0) for number in numbers], taken)
+        return list(taken.slots())
 
     def tags(self, numbers: list[int]) -> list[int]:
         """Return the core's tags of deliveries that are held."""
         held = self._session.unacknowledged
         return [tag for number in numbers if (tag := self._tags[number]) in held]
 
-    def unsettled(self, numbers: list[int]) -> tuple[list[int], list[int]]:
-        """Return those whose deliveries are held, and the core's tags of these."""
-        held, tags = self._session.unacknowledged, self._tags
-        there = [number for number in numbers if tags[number] in held]
-        return there, [tags[number] for number in there]
+    def tags_of(self, numbers: list[int]) -> list[int]:
+        """Return the core's tags of unsettled deliveries, held or not."""
+        tags = self._tags
+        return [tags[number] for number in numbers]
 
     def held(self, numbers: Iterable[int]) -> list[int]:
         """Return those that are unsettled."""
@@ -187,6 +196,9 @@ class Outcomes:
     def forget_returned(self) -> None:
         """Forget the ids of deliveries that went back with their link: they will not be settled. O(unsettled)."""
         held, transactions = self._session.unacknowledged, self._session.transactions
+        if not held and not transactions.count:
+            self._tags = {}
+            return
         self._tags = {number: tag for number, tag in self._tags.items() if tag in held or transactions.holds(number)}
 
     def number_of(self, tag: int) -> int:
@@ -197,8 +209,8 @@ class Outcomes:
         """Return messages accepted for output that were never sent: no attempt of anybody, so it does not count
         (§2.6.12)."""
         for source in self._session.sources.values():  # the engine has let go of its links already
-            for entry in self.take(self.held(source.link.unsent)):
-                entry.queue.return_entries([entry], now, counted=False)
+            for slot in self.take(self.held(source.link.unsent)):
+                queue_of(slot).return_entries([slot], now, counted=False)
 
     def _settle(self, numbers: list[int], state: object) -> None:
         engine, session = self._session.engine, self._session.engine_session
@@ -216,10 +228,10 @@ class Outcomes:
 class GivingBack(SlicedWork):
     """Very many deliveries that come back with annotations. The queues wait for none of them meanwhile."""
 
-    def __init__(self, outcomes: Outcomes, entries: list[QueueEntry], outcome: object) -> None:
+    def __init__(self, outcomes: Outcomes, taken: list[Slot], outcome: object) -> None:
         super().__init__()
         self._outcomes = outcomes
-        self._entries = entries
+        self._taken = taken
         self._outcome = outcome
         self._revised = 0
 
@@ -227,18 +239,18 @@ class GivingBack(SlicedWork):
         """Revise the next few; after the last return all."""
         del now
         revised = self._revised
-        for entry in self._entries[revised : revised + SLICE_REVISED]:
-            revise_returned(entry, self._outcome)
+        for slot in self._taken[revised : revised + SLICE_REVISED]:
+            revise_returned(entry_in(slot), self._outcome)
         self._revised = revised + SLICE_REVISED
-        if self._revised < len(self._entries):
+        if self._revised < len(self._taken):
             return True
-        self._outcomes.return_revised(self._entries, self._outcome)
+        self._outcomes.return_revised(self._taken, self._outcome)
         return False
 
     def abandon(self, now: int) -> None:
         """Return all as they are: they are in no table, and would wait for a restart."""
         del now
-        self._outcomes.return_revised(self._entries, self._outcome)
+        self._outcomes.return_revised(self._taken, self._outcome)
 
 
 def revise_returned(entry: QueueEntry, outcome: object) -> None:

@@ -17,6 +17,7 @@ from annulet.core.base.errors import InvalidArgument, NotFound
 from annulet.core.base.settings import BROWSE_FOLLOW, UNLIMITED, ConsumerSettings
 from annulet.core.configuration.arguments.values import MILLISECONDS_MAX, read_limit
 from annulet.core.deliveries.bodies import FOUND
+from annulet.core.model.compact_messages import queue_of
 from annulet.core.model.consumer import Consumer, LinkCredit
 from annulet.core.routing.exchanges import Address
 from annulet.core.routing.exchanges.address import ANYCAST, MULTICAST
@@ -254,8 +255,8 @@ class SourceLink:
         session.sources.pop(consumer.tag, None)
         unsent = set(self.link.unsent)
         if unsent:
-            for entry in session.outcomes.take(session.outcomes.held(unsent)):
-                entry.queue.return_entries([entry], now, counted=False)
+            for slot in session.outcomes.take(session.outcomes.held(unsent)):
+                queue_of(slot).return_entries([slot], now, counted=False)
         if not closed and self.keeps_unsettled and not self.queue.deleted:
             session.suspend(self)
         else:

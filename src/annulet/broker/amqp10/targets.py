@@ -10,6 +10,7 @@ from annulet.broker.amqp10.dynamic_nodes import owner_of
 from annulet.broker.amqp10.errors import error_for
 from annulet.broker.amqp10.sources import routing_type_of
 from annulet.broker.connections.sending import SendingCommit
+from annulet.broker.observing.node_log import NODE_LOG
 from annulet.core.base.errors import AccessRefused, CoreError, InvalidArgument, LimitExceeded, NotFound
 from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.message.message import DEFAULT_PRIORITY, Message
@@ -66,6 +67,7 @@ class TargetLink:
         self.link = link
         self.name = name
         self.routing_type = routing_type
+        self._attached = False
         self._rejects_unroutable = rejects
         self._route = None if not name else session.destination(name, routing_type).route
         self._known = session.client.remembered(link)  # outcomes the peer had not seen when it was suspended
@@ -227,9 +229,21 @@ class TargetLink:
 
     def detached(self, *, closed: bool) -> None:
         """The link is gone."""
+        if self._attached:
+            NODE_LOG.sender_deleted(*self._line())
         self.session.targets.pop(self.link, None)
         self._remember(closed=closed)
         self._leave(closed=closed)
+
+    def attached(self) -> None:
+        """The link is attached: say so, and let it send."""
+        self._attached = True
+        NODE_LOG.sender_created(*self._line())
+        self.grant()
+
+    def _line(self) -> tuple[str, str, str, str]:
+        """Return what the lines of the log say of it."""
+        return self.session.host.name, self.name, self.link.name, self.session.connection.name
 
     def forget(self) -> None:
         """The session has ended."""
@@ -295,7 +309,7 @@ def attach_target(session: Amqp10Session, link: Link, performative: Attach) -> N
         offered_capabilities=offered,
         unsettled=owner.known or None,
     ):
-        owner.grant()
+        owner.attached()
     else:
         owner.detached(closed=False)
 

@@ -50,6 +50,19 @@ class ProtocolErrors:
             self.count(connection.protocol_name, code)
         self._warn("connection closed", connection, code, reason, by_peer=by_peer)
 
+    def note_ended(self, connection: AnyConnection, code: int | str, reason: str, *, by_peer: bool) -> None:
+        """Log the end of a connection that was open, without an error: closed, or dropped without a word of either."""
+        logger.info(
+            "connection dropped" if connection.lost else "connection closed",
+            peer=connection.name,
+            user=connection.user_name,
+            vhost="" if connection.host is None else connection.host.name,
+            protocol=connection.protocol_name,
+            code=code,
+            reason=reason,
+            by_peer=by_peer,
+        )
+
     def note_request(self, protocol: str, code: str, reason: str, *, user: str, peer: str) -> None:
         """Count and log a request that was answered with an error, where connections are another program's."""
         self.count(protocol, code)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from annulet import __version__
 from annulet.broker.connections.consumer_timeouts import ConsumerTimeouts
+from annulet.broker.connections.dialect import ALL, Dialect
 from annulet.broker.connections.login_ends import LoginEnds
 from annulet.broker.connections.protocol_errors import ProtocolErrors
 from annulet.broker.network.lingering import LingeringSockets
@@ -67,6 +68,7 @@ class BrokerServices:
     commit: CommitPipeline
     definitions: DefinitionCommits
     tls: TlsListeners
+    dialect: Dialect = ALL  # of clients of AMQP 0-9-1
 
     def __init__(self, configuration: BrokerConfiguration, clock: Clock) -> None:
         self.configuration = configuration

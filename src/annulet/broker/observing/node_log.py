@@ -64,6 +64,14 @@ class NodeLog:
         """It ended its subscription. One that ends with its connection or session has no line."""
         self.log.info("consumer deleted", vhost=host, queue=queue, consumer=consumer, peer=peer)
 
+    def sender_created(self, host: str, destination: str, link: str, peer: str) -> None:
+        """A client of AMQP 1.0 attached a link to send by. Without a destination each message names its own."""
+        self.log.info("sender created", vhost=host, destination=destination, link=link, peer=peer)
+
+    def sender_deleted(self, host: str, destination: str, link: str, peer: str) -> None:
+        """It detached the link. One that ends with its connection or session has no line."""
+        self.log.info("sender deleted", vhost=host, destination=destination, link=link, peer=peer)
+
     def operation(self, entry: AuditEntry, *, of_queue: bool) -> None:
         """An operator did something; the audit trail has its arguments."""
         event = "operation on a queue" if of_queue else "operation of an operator"

@@ -7,6 +7,8 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
+from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from annulet.broker.observing.message_ids import MESSAGE_IDS
@@ -33,6 +35,8 @@ KINDS: Final = {
     "EXH": "exchange",
     "BND": "binding",
     "SUB": "consumer",
+    "SND": "sender",
+    "CHN": "queue",
     "QUE-1016": "operation",
     "QUE-1017": "operation",
     "ANN-4021": "operation",
@@ -55,6 +59,15 @@ HOST_NAMES: Final = ("vhost", "virtual_host", "host")
 """Names under which events have their virtual host."""
 
 
+@cache
+def kind_of(identifier: str) -> str:
+    """Return the kind of events with an identifier, of which there are some hundred."""
+    for length in (8, 5, 3):
+        if found := KINDS.get(identifier[:length]):
+            return found
+    return "broker"
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One event.
@@ -72,11 +85,8 @@ class Event:
 
     @property
     def kind(self) -> str:
-        """Return its kind, one of :data:`KIND_NAMES`."""
-        for length in (8, 5, 3):
-            if found := KINDS.get(self.id[:length]):
-                return found
-        return "broker"
+        """Its kind, one of :data:`KIND_NAMES`."""
+        return kind_of(self.id)
 
 
 class RecentEvents:
@@ -107,8 +117,8 @@ class RecentEvents:
     def after(self, cursor: int) -> tuple[list[Event], int]:
         """Return the events behind a cursor, the number of one, and how many behind it are forgotten."""
         with self._lock:
-            found = [event for event in self._events if event.number > cursor]
             first = self._last - len(self._events) + 1
+            found = list(islice(self._events, max(0, cursor - first + 1), None))
             return found, max(0, first - max(cursor, self._start) - 1)
 
     @property

@@ -70,7 +70,7 @@ def declare_users(
         logger.info(
             "first start: user made with a well-known password, for connections from this machine only",
             user=FIRST_USER,
-            remedy=f"make users of your own, then `DELETE /api/v1/users/{FIRST_USER}`",
+            remedy=f"make users of your own (annulet user create), then: annulet user delete {FIRST_USER}",
         )
     elif not access.users():
         logger.warning("there is no user: no client can log in", remedy="declare one in the file: [users.NAME]")

@@ -6,6 +6,7 @@ RabbitMQ reads them: ``PREFIXread:VHOST/NAME`` with ``*`` for anything, ``PREFIX
 
 from __future__ import annotations
 
+import re
 import urllib.parse
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -37,8 +38,16 @@ SCOPE_SETS_MAX: Final = 256
 WILDCARD: Final = "*"
 
 
+SYNTAX: Final = re.compile(r"[\^$\\.*+?()\[\]{}|]")
+"""Characters with a meaning in regular expressions, Python's and those of browsers."""
+
+
 class NamePattern(Protocol):
     """A test of names."""
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression that is searched for in a name."""
 
     def search(self, text: str) -> bool:
         """Return whether the name is meant."""
@@ -47,13 +56,14 @@ class NamePattern(Protocol):
 class Wildcard:
     """A text with ``*`` for anything, compared with whole names, in a time in proportion to the name."""
 
-    __slots__ = ("_first", "_last", "_middle", "_whole")
+    __slots__ = ("_first", "_last", "_middle", "_whole", "pattern")
 
     def __init__(self, text: str, *, literal: bool = False) -> None:
         parts = [text] if literal else text.split(WILDCARD)
         self._whole = parts[0] if len(parts) == 1 else None
         self._first, self._last = parts[0], parts[-1]
         self._middle = parts[1:-1]
+        self.pattern = "^" + ".*".join(SYNTAX.sub(r"\\\g<0>", part) for part in parts) + "$"
 
     def search(self, text: str) -> bool:
         """Return whether the whole name is meant."""
@@ -110,6 +120,17 @@ class TokenGrants:
                 self._verdicts.clear()
             self._verdicts[question] = verdict
         return verdict
+
+    def patterns(self, virtual_host: str) -> dict[str, str]:
+        """Return a regular expression of names for each kind of permission that a scope gives in a virtual host."""
+        found: dict[str, list[str]] = {}
+        for grant in self._grants:
+            if grant.hosts.search(virtual_host):
+                found.setdefault(grant.kind, []).append(grant.names.pattern)
+        return {
+            kind: patterns[0] if len(patterns) == 1 else "|".join([f"(?:{pattern})" for pattern in patterns])
+            for kind, patterns in found.items()
+        }
 
 
 class TokenRefused(Exception):

@@ -221,7 +221,7 @@ class StompConnection(ClientConnection[ConnectionEngine, StompSession]):
         """The connection is over: its deliveries are returned, its exclusive objects are deleted."""
         code = self.engine.failed or ERROR_LATER
         if self.opened and (not text or self._expected):
-            logger.info("connection closed", peer=self.name, reason=text, by_peer=by_peer, protocol=self.protocol_name)
+            self.broker.protocol_errors.note_ended(self, "", text, by_peer=by_peer)
         elif self.opened:
             self.broker.protocol_errors.note_closed(self, code, text, by_peer=by_peer)
         elif text:

@@ -52,7 +52,7 @@ class CompactDelivery:
     @property
     def alive(self) -> bool:
         """Whether the message is still in delivery to the lease; not after its queue was deleted."""
-        return self.entry.state == DELIVERING
+        return self.entry.state == DELIVERING and not self.entry.queue.deleted
 
     def row(self, position: int) -> Row:
         """Return the row of this position, the same for every read."""

@@ -10,7 +10,7 @@ from annulet.cli.remote.confirming import confirm
 from annulet.cli.remote.contexts import read_password_file
 from annulet.cli.remote.failures import usage
 from annulet.cli.remote.options import OWN_API, Remote, remote_options
-from annulet.cli.remote.text import at_terminal, time_text
+from annulet.cli.remote.text import at_terminal, counted, time_text
 
 EXPRESSION = "Regular expression for names.  [default: nothing]"
 
@@ -47,12 +47,15 @@ def user() -> None:
 
 @user.command()
 @click.argument("name")
-@click.option("--tags", default="", metavar="A,B", help="administrator, monitoring, management, …")
+@click.option("--tags", default="", metavar="A,B", help="management, for commands and the console, …")
 @click.option("--no-password", is_flag=True, help="No password lets the user in: for certificates and tokens.")
 @NEW_PASSWORD
 @remote_options
 def create(remote: Remote, name: str, tags: str, new_password_file: str, *, no_password: bool) -> None:
-    """Create a user. It may do nothing until it gets permissions: annulet permission set."""
+    """Create a user. It may do nothing until it gets permissions: annulet permission set.
+
+    Clients need no tag. These commands and the web console take one: management for what the permissions allow.
+    """
     if any(each["name"] == name for each in remote.client.pages(*OWN_API, "users", query={"name": name})):
         raise usage(f"user {name!r} exists; change it with: annulet user password, annulet user tags")
     body: dict[str, Any] = {"tags": _tags(tags)}
@@ -78,9 +81,12 @@ def password(remote: Remote, name: str, new_password_file: str) -> None:
 @user.command()
 @click.argument("name")
 @click.argument("given", nargs=-1, metavar="[TAG]...")
+@click.option("--none", is_flag=True, help="Take all tags away.")
 @remote_options
-def tags(remote: Remote, name: str, given: tuple[str, ...]) -> None:
-    """Set the tags of a user; none takes all away."""
+def tags(remote: Remote, name: str, given: tuple[str, ...], *, none: bool) -> None:
+    """Set the tags of a user: management, monitoring, administrator, …; those not given are taken away."""
+    if none is bool(given):
+        raise usage("give the tags, or --none: one of the two; annulet users lists those that there are")
     remote.client.get(*OWN_API, "users", name)
     described = remote.client.ask("PUT", (*OWN_API, "users", name), {"tags": list(given)}).content
     remote.output.done(f"tags of user {name!r}: {', '.join(given) or 'none'}", name=name, tags=described["tags"])
@@ -93,7 +99,7 @@ def tags(remote: Remote, name: str, given: tuple[str, ...]) -> None:
 def delete(remote: Remote, name: str, *, force: bool) -> None:
     """Delete a user with its permissions and tokens. Its connections are closed at once."""
     found = remote.client.get(*OWN_API, "users", name)
-    confirm(remote, f"delete user {name!r} and close its {found['connections']} connections", name)
+    confirm(remote, f"delete user {name!r} and close its {counted(found['connections'], 'connection')}", name)
     query = {"force": "true"} if force else {}
     remote.client.ask("DELETE", (*OWN_API, "users", name), query=query)
     remote.output.done(f"deleted user {name!r}", name=name)
@@ -188,9 +194,9 @@ def delete_vhost(remote: Remote, name: str) -> None:
     found = remote.client.get(*OWN_API, "virtual-hosts", name)
     queues = [] if remote.yes else list(remote.client.pages("api", "queues", name, query={"columns": "name,messages"}))
     messages = sum(each.get("messages", 0) for each in queues)
-    lines = [f"queue {each['name']!r}: {each.get('messages', 0):,} messages" for each in queues]
-    what = f"delete virtual host {name!r} with {found['queues']} queues and {messages:,} messages"
-    confirm(remote, f"{what}, and close its {found['connections']} connections", name, lines)
+    lines = [f"queue {each['name']!r}: {counted(each.get('messages', 0), 'message')}" for each in queues]
+    what = f"delete virtual host {name!r} with {counted(found['queues'], 'queue')} and {counted(messages, 'message')}"
+    confirm(remote, f"{what}, and close its {counted(found['connections'], 'connection')}", name, lines)
     answer = remote.client.ask("DELETE", (*OWN_API, "virtual-hosts", name))
     done = bool(answer.content["deleted"])
     remote.output.done(

@@ -30,6 +30,12 @@ ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
 PAGE_SIZE: Final = 500
 """Items of one request for a listing: the most that the broker gives."""
 
+LINE_BYTES_MAX: Final = 1024 * 1024
+"""Of one line of server-sent events: an event has some dozen values of 256 characters at most."""
+
+SESSION_ENDED: Final = "the session has ended"
+"""The reason for which the broker ends events when the login has lost its rights."""
+
 CODES: Final = {401: EXIT_NOT_ALLOWED, 403: EXIT_NOT_ALLOWED, 404: EXIT_NOT_FOUND}
 """Exit codes by status; the others are :data:`EXIT_REFUSED_BY_BROKER`."""
 
@@ -79,11 +85,7 @@ class BrokerClient:
 
         ``path``: segments, which are encoded here; ``body``: octets of XML, or values for JSON.
         """
-        if "" in path:
-            raise usage("a name is empty; give one (the default exchange is amq.default)")
-        address = "/" + "/".join(quote(segment, safe="") for segment in path)
-        if query:
-            address += f"?{urlencode(query, quote_via=quote)}"
+        address = _address(path, query)
         octets = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         sent = dict(self._headers) | dict(headers or {})
         if octets is not None:
@@ -91,12 +93,7 @@ class BrokerClient:
         try:
             status, content = self._exchange(method, address, octets, sent)
         except (OSError, http.client.HTTPException) as error:
-            self.close()
-            raise Failure(
-                EXIT_UNREACHABLE,
-                f"no answer from {self.target.url}: {_reason_of(error)}; is the broker running there? "
-                "--url or --context choose another one",
-            ) from error
+            raise self._unreachable(error) from error
         if status >= ERRORS:
             raise self._refusal(status, content)
         return Answer(status, self._decoded(content) if content else None)
@@ -116,6 +113,47 @@ class BrokerClient:
             if page >= envelope["page_count"] or not items:
                 return
             page += 1
+
+    def events(self, *path: str, query: Mapping[str, str] | None = None) -> Iterator[Any]:
+        """Yield the JSON of the server-sent events of a path, until the broker ends them: that is a failure."""
+        self.close()
+        try:
+            self._connection = self._connect()
+            headers = {**self._headers, "Accept": "text/event-stream"}
+            self._connection.request("GET", _address(path, query), None, headers)
+            response = self._connection.getresponse()
+            if response.status >= ERRORS:
+                raise self._refusal(response.status, response.read(ANSWER_BYTES_MAX))
+            kind = ""
+            while line := response.readline(LINE_BYTES_MAX):
+                name, _, value = line.rstrip(b"\r\n").partition(b": ")
+                if name == b"event":
+                    kind = value.decode("utf-8", "replace")
+                elif name == b"data" and kind == "end":
+                    raise self._ended(self._decoded(value))
+                elif name == b"data":
+                    yield self._decoded(value)
+                elif not line.strip():
+                    kind = ""
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from error
+        finally:
+            self.close()
+        raise Failure(EXIT_UNREACHABLE, f"the connection to {self.target.url} was lost")
+
+    def _ended(self, content: Any) -> Failure:
+        """Return the failure of events that the broker ends: with a login, or with itself."""
+        reason = content.get("reason", "") if isinstance(content, dict) else ""
+        code = EXIT_NOT_ALLOWED if reason == SESSION_ENDED else EXIT_UNREACHABLE
+        return Failure(code, f"{self.target.url} ended the events: {reason}")
+
+    def _unreachable(self, error: BaseException) -> Failure:
+        self.close()
+        return Failure(
+            EXIT_UNREACHABLE,
+            f"no answer from {self.target.url}: {_reason_of(error)}; is the broker running there? "
+            "--url or --context choose another one",
+        )
 
     def _exchange(self, method: str, address: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
         reused = self._connection is not None
@@ -164,6 +202,14 @@ class BrokerClient:
         if status == http.client.UNAUTHORIZED:
             reason += f" (user {self.target.user!r} at {self.target.url})"
         return Failure(CODES.get(status, EXIT_REFUSED_BY_BROKER), reason)
+
+
+def _address(path: tuple[str, ...], query: Mapping[str, str] | None) -> str:
+    """Return the address of a path of segments."""
+    if "" in path:
+        raise usage("a name is empty; give one (the default exchange is amq.default)")
+    address = "/" + "/".join(quote(segment, safe="") for segment in path)
+    return f"{address}?{urlencode(query, quote_via=quote)}" if query else address
 
 
 def _reason_of(error: BaseException) -> str:

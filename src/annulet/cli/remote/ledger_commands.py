@@ -15,7 +15,6 @@ LIMIT: Final = 100
 EVENTS_AT_ONCE: Final = 1000
 """The most that the broker gives."""
 
-FOLLOW_SECONDS: Final = 1.0
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 """Seconds of the units of ``--since``."""
 
@@ -36,7 +35,7 @@ AT_MOST = click.option("--limit", type=click.IntRange(1), default=LIMIT, show_de
 @click.command()
 @click.argument("name", required=False, metavar="[QUEUE]")
 @click.option("--queue", default="", metavar="NAME", help="Only those of this queue, as QUEUE does.")
-@click.option("--reason", default="", metavar="REASON", help="replaced-ring, dropped-overflow, expired, …")
+@click.option("--reason", default="", metavar="REASON", help="replaced-ring, overflow, expired, rejected, …")
 @click.option("--key", default="", metavar="KEY", help="Only those with this key.")
 @click.option("--publisher", default="", metavar="USER@PEER", help="Only those of this publisher.")
 @click.option("--count", is_flag=True, help="Count them by queue and reason.")
@@ -81,19 +80,21 @@ def events(remote: Remote, kind: str, limit: int, *, follow: bool) -> None:
     Users without the tag monitoring or administrator see events of their virtual hosts that name no other client.
     --json prints one object a line.
     """
-    query = _query(remote, None, {"kind": kind, "limit": str(min(limit, EVENTS_AT_ONCE))})
-    answer = remote.client.get(*OWN_API, "events", query=query)
-    while True:
-        if answer["missed"]:
-            click.echo(f"{answer['missed']:,} events are forgotten", err=True)
-        for item in answer["items"]:
-            click.echo(msgspec.json.encode(item).decode() if remote.output.as_json else _event_line(item))
-        if not follow:
-            return
-        if len(answer["items"]) < EVENTS_AT_ONCE:
-            time.sleep(FOLLOW_SECONDS)
-        further = {**query, "since": str(answer["next"]), "limit": str(EVENTS_AT_ONCE)}
-        answer = remote.client.get(*OWN_API, "events", query=further)
+    query = _query(remote, None, {"kind": kind})
+    answer = remote.client.get(*OWN_API, "events", query=query | {"limit": str(min(limit, EVENTS_AT_ONCE))})
+    for item in answer["items"]:
+        _show_event(remote, item)
+    if not follow:
+        return
+    for item in remote.client.events(*OWN_API, "events", "stream", query=query | {"since": str(answer["next"])}):
+        if "missed" in item:
+            click.echo(f"{item['missed']:,} events are forgotten", err=True)
+        else:
+            _show_event(remote, item)
+
+
+def _show_event(remote: Remote, item: dict[str, Any]) -> None:
+    click.echo(msgspec.json.encode(item).decode() if remote.output.as_json else _event_line(item))
 
 
 def _event_line(item: dict[str, Any]) -> str:

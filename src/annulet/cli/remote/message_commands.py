@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from annulet.cli.remote.exchange_commands import DEFAULT_EXCHANGE
-from annulet.cli.remote.failures import EXIT_REFUSED_BY_BROKER, Failure, usage
+from annulet.cli.remote.failures import EXIT_NOT_FOUND, EXIT_REFUSED_BY_BROKER, Failure, usage
 from annulet.cli.remote.options import OWN_API, Remote, remote_options
 from annulet.cli.remote.stomp_client import StompClient
 from annulet.cli.remote.text import printable, time_text
@@ -167,6 +167,7 @@ def _print_message(remote: Remote, frame: Frame) -> None:
 @click.option("--selector", default="", metavar="TEXT", help="Only messages that it matches.")
 @click.option("--state", type=click.Choice(["pending", "scheduled", "delivering"]), help="[default: all]")
 @click.option("--body", "body_alone", is_flag=True, help="With ID: the octets of the body, and nothing else.")
+@click.option("--whole", is_flag=True, help="Whole messages, a line of JSON each: a recording for tests.")
 @remote_options
 def browse(remote: Remote, queue: str, number: int | None, **options: Any) -> None:
     """Show the first messages of a queue, with up to 4 KiB of each body, or the whole message with an ID of this list.
@@ -176,7 +177,11 @@ def browse(remote: Remote, queue: str, number: int | None, **options: Any) -> No
     if number is None:
         if options["body_alone"]:
             raise usage("--body is of one message; give its ID, the first column of annulet browse QUEUE")
-        _list_messages(remote, queue, options)
+        listed = _asked(remote, queue, options)
+        if options["whole"]:
+            _print_whole(remote, queue, listed["items"])
+        else:
+            _print_list(remote, listed)
         return
     shown, octets = _whole_message(remote, queue, number)
     if not options["body_alone"]:
@@ -210,10 +215,27 @@ def _whole_message(remote: Remote, queue: str, number: int) -> tuple[dict[str, A
     return shown, bytes(octets)
 
 
-def _list_messages(remote: Remote, queue: str, options: dict[str, Any]) -> None:
-    query = {"limit": str(options["limit"]), "body_bytes": str(BODY_BYTES)}
+def _asked(remote: Remote, queue: str, options: dict[str, Any]) -> dict[str, Any]:
+    query = {"limit": str(options["limit"]), "body_bytes": "0" if options["whole"] else str(BODY_BYTES)}
     query.update({name: options[name] for name in ("selector", "state") if options[name]})
-    answer = remote.client.get(*OWN_API, "queues", remote.vhost, queue, "messages", query=query)
+    answer: dict[str, Any] = remote.client.get(*OWN_API, "queues", remote.vhost, queue, "messages", query=query)
+    return answer
+
+
+def _print_whole(remote: Remote, queue: str, items: list[dict[str, Any]]) -> None:
+    """Print whole messages, the oldest first. One that has left meanwhile is left out."""
+    for item in items:
+        try:
+            shown, octets = _whole_message(remote, queue, item["id"])
+        except Failure as failure:
+            if failure.exit_code != EXIT_NOT_FOUND:
+                raise
+            continue
+        if octets is not None:
+            remote.output.json_line(shown)
+
+
+def _print_list(remote: Remote, answer: dict[str, Any]) -> None:
     if remote.output.as_json:
         remote.output.json(answer["items"])
         return

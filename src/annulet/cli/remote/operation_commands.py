@@ -14,7 +14,7 @@ import click
 from annulet.cli.remote.confirming import confirm
 from annulet.cli.remote.failures import EXIT_REFUSED_BY_BROKER, Failure, usage
 from annulet.cli.remote.options import OWN_API, Command, Remote, remote_options
-from annulet.cli.remote.text import duration_text, printable, size_text, time_text
+from annulet.cli.remote.text import counted, duration_text, printable, size_text, time_text
 
 POLL_SECONDS: Final = 0.1
 RUNNING: Final = "running"
@@ -50,7 +50,7 @@ def redrive(remote: Remote, queue: str, selector: str, limit: int | None, rate: 
         body["limit"] = limit
     if rate is not None:
         body["rate"] = rate
-    what = "send {count:,} messages of queue {queue!r} back to the queues they died in"
+    what = "send {messages} of queue {queue!r} back to the queues they died in"
     operate(remote, queue, body, what, ("would be sent back", "sent back"), dry_run=options["dry_run"])
 
 
@@ -82,7 +82,7 @@ def undo(remote: Remote, queue: str, token: str | None, rate: int | None, *, dry
     lines = [f"{count:,} from queue {name!r}" for name, count in found["moved_to"].items()]
     if found["definition"]:
         lines.append("the queue is made again with its bindings, unless there is one of its name")
-    confirm(remote, f"bring {found['count']:,} messages back into queue {queue!r}", queue, lines)
+    confirm(remote, f"bring {counted(found['count'], 'message')} back into queue {queue!r}", queue, lines)
     started = remote.client.ask("POST", (*path, token), {} if rate is None else {"rate": rate}).content
     for left in started["not_restored"]:
         click.echo(printable(f"not restored: {left}"), err=True)
@@ -126,7 +126,7 @@ def list_schedule(remote: Remote, queue: str, selector: str, limit: int) -> None
 def cancel_schedule(remote: Remote, queue: str, **options: Any) -> None:
     """Remove scheduled messages before their time; 'annulet undo' brings them back."""
     body = {"operation": "cancel-scheduled", **_selection(options)}
-    what = "cancel {count:,} scheduled messages of queue {queue!r}"
+    what = "cancel {messages} scheduled in queue {queue!r}"
     operate(remote, queue, body, what, ("would be cancelled", "cancelled"), dry_run=options["dry_run"])
 
 
@@ -136,7 +136,7 @@ def cancel_schedule(remote: Remote, queue: str, **options: Any) -> None:
 def deliver_schedule(remote: Remote, queue: str, **options: Any) -> None:
     """Deliver scheduled messages now, by their order in time."""
     body = {"operation": "deliver-now", **_selection(options)}
-    what = "deliver {count:,} scheduled messages of queue {queue!r} before their time"
+    what = "deliver {messages} scheduled in queue {queue!r} before the time"
     operate(remote, queue, body, what, ("would be delivered", "delivered"), dry_run=options["dry_run"])
 
 
@@ -155,7 +155,8 @@ def operate(
 ) -> None:
     """Preview an operation, ask, run it to its end, and report it.
 
-    ``what`` has ``{count}`` and ``{queue}``; ``verbs``: the report of the preview, and of the operation.
+    ``what`` has ``{messages}``, such as ``2 messages``, and ``{queue}``; ``verbs``: the report of the preview, and of
+    the operation.
     """
     path = (*OWN_API, "queues", remote.vhost, queue, "operations")
     preview = remote.client.ask("POST", path, {**body, "preview": True}).content
@@ -169,7 +170,7 @@ def operate(
         for each in preview["sample"]
         if not each["obstacle"]
     ]
-    asked = what.format(count=preview["count"], queue=queue)
+    asked = what.format(messages=counted(preview["count"], "message"), queue=queue)
     confirm(remote, asked, queue, lines, total=preview["count"], note=note)
     _report(remote, _wait(remote, queue, remote.client.ask("POST", path, body).content), verb=verbs[1], done=True)
 
@@ -221,7 +222,7 @@ def _report(remote: Remote, progress: dict[str, Any], *, verb: str, done: bool, 
         )
         return
     number = f" (operation {progress['id']})" if "id" in progress else ""
-    click.echo(f"{progress['done']:,} {'message' if progress['done'] == 1 else 'messages'} {verb}{number}")
+    click.echo(f"{counted(progress['done'], 'message')} {verb}{number}")
     for reason, number in progress["skipped"].items():
         click.echo(f"{number:,} stay: {reason}")
     if note:

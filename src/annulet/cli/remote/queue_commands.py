@@ -10,7 +10,7 @@ from annulet.cli.remote.confirming import SAMPLE, confirm
 from annulet.cli.remote.failures import usage
 from annulet.cli.remote.operation_commands import DRY_RUN, RATE, operate, tell_undo
 from annulet.cli.remote.options import OWN_API, Remote, remote_options
-from annulet.cli.remote.text import printable, size_text
+from annulet.cli.remote.text import counted, printable, size_text
 from annulet.cli.remote.values import read_arguments
 
 COLUMNS: Final = ("vhost", "name", "state", "messages_ready", "messages_unacknowledged", "consumers", "in", "out")
@@ -129,7 +129,7 @@ def purge(remote: Remote, name: str, rate: int | None, *, dry_run: bool) -> None
     queue with more bytes is purged at once, and nothing of it is kept: the question and --dry-run say so.
     """
     body = {"operation": "purge", **({} if rate is None else {"rate": rate})}
-    what = "drop {count:,} messages of queue {queue!r}"
+    what = "drop {messages} of queue {queue!r}"
     operate(remote, name, body, what, ("would be dropped", "dropped"), dry_run=dry_run)
 
 
@@ -147,7 +147,12 @@ def delete(remote: Remote, name: str, *, if_empty: bool, if_unused: bool) -> Non
     found = _queue(remote, name)
     messages, consumers = found["messages"], found["consumers"]
     lines = _sample(remote, name) if messages else []
-    confirm(remote, f"delete queue {name!r} with {messages:,} messages and {consumers} consumers", name, lines)
+    confirm(
+        remote,
+        f"delete queue {name!r} with {counted(messages, 'message')} and {counted(consumers, 'consumer')}",
+        name,
+        lines,
+    )
     query = {"if_empty": str(if_empty).lower(), "if_unused": str(if_unused).lower()}
     answer = remote.client.ask("DELETE", (*OWN_API, "queues", remote.vhost, name), query=query).content
     kept = answer["undo"] or {}

@@ -48,6 +48,11 @@ def cell_of_member(value: Any) -> str:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else cell(value)
 
 
+def counted(count: int, what: str) -> str:
+    """Return a number of things: ``1 message``, ``2,000 messages``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def size_text(octets: int) -> str:
     """Return bytes in the largest unit that leaves at least one: ``1.5 KiB``."""
     if octets < KIBI:

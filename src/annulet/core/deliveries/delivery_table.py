@@ -152,6 +152,32 @@ class DeliveryTable:
                 found.append(Run(number << BLOCK_BITS, taken))
         return found
 
+    def take_each(self, tags: list[int], into: TakenDeliveries) -> list[int]:
+        """Move the deliveries of these tags, folded ones as they are. Returns the tags of which there is one."""
+        found: list[int] = []
+        for tag in tags:
+            number = tag >> BLOCK_BITS
+            block = self._blocks.get(number)
+            if block is None:
+                continue
+            slot = block.slots[tag & BLOCK_MASK]
+            if slot is None:
+                continue
+            block.slots[tag & BLOCK_MASK] = None
+            block.held -= 1
+            if not block.held and number != self._newest:
+                del self._blocks[number]
+            into.add(tag, slot)
+            found.append(tag)
+        self._count -= len(found)
+        return found
+
+    def holder(self, tag: int) -> Consumer | None:
+        """Return the consumer that got the delivery of a tag, ``None`` if there is none. Makes no entry."""
+        block = self._blocks.get(tag >> BLOCK_BITS)
+        slot = None if block is None else block.slots[tag & BLOCK_MASK]
+        return None if slot is None else consumer_of(slot)
+
     def take_all(self) -> list[Slot]:
         """Take out all, by ascending tag, folded ones as they are."""
         found = [slot for block in self._blocks.values() for slot in block.slots if slot is not None]
@@ -161,12 +187,21 @@ class DeliveryTable:
     def take_of(self, consumers: list[Consumer]) -> list[Slot]:
         """Remove and return the deliveries of these consumers, by ascending tag, compact ones unchanged."""
         found: list[Slot] = []
+        asked: Consumer | None = None
+        theirs = False
         for number, block in list(self._blocks.items()):
-            for place, slot in enumerate(block.slots):
-                if slot is not None and consumer_of(slot) in consumers:
-                    block.slots[place] = None
-                    block.held -= 1
+            slots = block.slots
+            before = len(found)
+            for place, slot in enumerate(slots):
+                if slot is None:
+                    continue
+                consumer = consumer_of(slot)
+                if consumer is not asked:  # neighbours are of one consumer as a rule
+                    asked, theirs = consumer, consumer in consumers
+                if theirs:
+                    slots[place] = None
                     found.append(slot)
+            block.held -= len(found) - before
             if not block.held and number != self._newest:
                 del self._blocks[number]
         self._count -= len(found)
@@ -220,20 +255,31 @@ class DeliveryTable:
                 block.slots = run.slots
                 block.held = BLOCK_TAGS - run.slots.count(None)
             else:
-                self._put_back_each(run)
+                self._put_back_part(run)
         self._count += len(taken)
         self._blocks = {number: self._blocks[number] for number in sorted(self._blocks)}
         self._newest = max(self._blocks, default=-1)
 
-    def _put_back_each(self, run: Run) -> None:
-        for tag, slot in enumerate(run.slots, run.first):
-            if slot is not None:
-                number = tag >> BLOCK_BITS
-                block = self._blocks.get(number)
-                if block is None:
-                    block = self._blocks[number] = DeliveryBlock()
-                block.slots[tag & BLOCK_MASK] = slot
-                block.held += 1
+    def _put_back_part(self, run: Run) -> None:
+        """Add a run of any length, block by block."""
+        slots, place = run.slots, 0
+        while place < len(slots):
+            tag = run.first + place
+            start = tag & BLOCK_MASK
+            part = slots[place : place + BLOCK_TAGS - start]
+            place += len(part)
+            there = len(part) - part.count(None)
+            if not there:
+                continue
+            block = self._blocks.get(tag >> BLOCK_BITS)
+            if block is None:
+                block = self._blocks[tag >> BLOCK_BITS] = DeliveryBlock()
+                block.slots[start : start + len(part)] = part
+            else:
+                for offset, slot in enumerate(part, start):
+                    if slot is not None:
+                        block.slots[offset] = slot
+            block.held += there
 
     def values(self) -> list[QueueEntry]:
         """Return the deliveries, by ascending tag."""

@@ -125,11 +125,8 @@ class EntrySet:
         self.folded = 0
         self._count = 0
 
-    def take_folded(self, folded: list[CompactDelivery], *, everything: bool = False) -> tuple[list[SharedFields], int]:
-        """Take folded messages out of delivery. Returns their kinds, and how many body bytes they are.
-
-        ``everything``: nothing else is in delivery.
-        """
+    def take_folded(self, folded: list[CompactDelivery]) -> tuple[list[SharedFields], int]:
+        """Take folded messages out of delivery. Returns their kinds, and how many body bytes they are."""
         kinds: list[SharedFields] = []
         total = 0
         for held in folded:
@@ -148,10 +145,7 @@ class EntrySet:
             holder.back_bytes += kind.leaving_bytes
             kind.leaving = kind.leaving_bytes = 0
             holder.give_back_slice()
-        if everything:
-            self.clear()
-        else:
-            self.discard_all(cast("list[Slot]", folded))
+        self.discard_all(cast("list[Slot]", folded))
         return kinds, total
 
     def discard_all(self, entries: list[Slot]) -> None:

@@ -49,13 +49,12 @@ class Send:
 
 
 class Return:
-    """A delivery of a transaction that goes back to its queue; see ``Queue.return_entries``."""
+    """Deliveries of a transaction that go back to their queues; see ``Queue.return_entries``."""
 
-    __slots__ = ("counted", "entry", "exclude", "tag")
+    __slots__ = ("counted", "exclude", "taken")
 
-    def __init__(self, tag: int, entry: QueueEntry, counted: bool, exclude: Consumer | None) -> None:
-        self.tag = tag
-        self.entry = entry
+    def __init__(self, counted: bool, exclude: Consumer | None) -> None:
+        self.taken = TakenDeliveries()
         self.counted = counted
         self.exclude = exclude
 
@@ -79,14 +78,19 @@ class Operations:
     @property
     def count(self) -> int:
         """How many sends and settlements there are."""
-        settled = len(self.settlements) + len(self.dropped) + len(self.requeued) + len(self.returns)
-        return len(self.sends) + settled
+        return len(self.sends) + len(self.settlements) + len(self.dropped) + len(self.requeued) + self.returned
+
+    @property
+    def returned(self) -> int:
+        """How many deliveries go back with a count or a consumer of their own."""
+        return sum([len(back.taken) for back in self.returns])
 
     @property
     def stored(self) -> int:
         """How many settlements may be of stored messages."""
         settled = self.stored_settlements
-        settled += sum([back.entry.message.record > 0 for back in self.returns])  # the last attempt may be over
+        for back in self.returns:
+            settled += sum([record_of(slot) > 0 for slot in back.taken.slots()])  # the last attempt may be over
         return settled + sum([bool(send.cancels) for send in self.sends])
 
     @property
@@ -105,10 +109,15 @@ class Operations:
 
     def deliveries(self) -> list[TakenDeliveries]:
         """Return the deliveries that are settled, by the kind of their settlement."""
-        returned = TakenDeliveries()
-        for back in self.returns:
-            returned.add(back.tag, back.entry)
-        return [self.settlements, self.dropped, self.requeued, returned]
+        return [self.settlements, self.dropped, self.requeued, *[back.taken for back in self.returns]]
+
+    def returning(self, *, counted: bool, exclude: Consumer | None) -> TakenDeliveries:
+        """Return where a delivery is added that goes back so."""
+        last = self.returns[-1] if self.returns else None
+        if last is None or last.counted is not counted or last.exclude is not exclude:
+            last = Return(counted, exclude)
+            self.returns.append(last)
+        return last.taken
 
 
 class CommitPlan:
@@ -142,7 +151,7 @@ class CommitPlan:
         self.operations = collected.count
         self.plans: list[tuple[Route | None, list[Leg] | None]] = []  # a route alone: nothing can refuse the send
         self._bound()
-        rejected = len(collected.dropped) + len(collected.requeued) + len(collected.returns)
+        rejected = len(collected.dropped) + len(collected.requeued) + collected.returned
         self._may_leave = rejected if most else 0  # deliveries that may be dead-lettered
         self._asked = 0  # of these
         self._leaving = _leaving(collected)
@@ -221,7 +230,7 @@ class CommitPlan:
         """Count the queues that a dead letter of this transaction goes to: its copies are sent with it."""
         if entry is None or isinstance(entry, DeliveryCopy):
             return
-        if entry.state == DELIVERING:  # else it has left its queue, and the rejection has no effect
+        if entry.state == DELIVERING and not entry.queue.deleted:  # else the rejection has no effect
             self.operations += self._host.dead_letters.reach(entry)
             self._bound()
 
@@ -241,7 +250,8 @@ def _leaving(collected: Operations) -> Iterator[QueueEntry | None]:
     for slot in collected.requeued.slots():
         yield entry_in(slot) if _last_attempt(slot, 1) else None
     for back in collected.returns:
-        yield back.entry if _last_attempt(back.entry, int(back.counted)) else None
+        for slot in back.taken.slots():
+            yield entry_in(slot) if _last_attempt(slot, int(back.counted)) else None
 
 
 def _last_attempt(slot: Slot, counted: int) -> bool:

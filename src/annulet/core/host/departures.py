@@ -7,6 +7,7 @@ brings the queue back with all that was not sent, and the deletion is answered a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from annulet.core.base.sliced_work import SlicedWork
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 class Departure(SlicedWork):
     """The end of one deleted queue, in a turn of its own: its last letter may be sent in the middle of other work.
 
-    ``letters`` of it are not sent; some of these may be in the ``boxes`` of transactions that are not over.
+    ``letters`` of it are not sent; some of these may be in the ``boxes`` of transactions that are not over. There may
+    be more while deliveries are ``settling`` that were settled before the deletion.
     """
 
     def __init__(self, departures: Departures, queue: Queue, letters: int, boxes: list[Outbox]) -> None:
@@ -31,13 +33,14 @@ class Departure(SlicedWork):
         self.queue = queue
         self.letters = letters
         self.boxes = boxes
+        self.settling = False
         self.waiting: list[Callable[[bool], None]] = []
         self._departures = departures
 
     @property
     def over(self) -> bool:
         """Return whether nothing of it is on its way any more."""
-        return not self.letters and not self.boxes
+        return not self.settling and not self.letters and not self.boxes
 
     def step(self, now: int) -> bool:
         """Have the queue forgotten, and answer."""
@@ -73,11 +76,19 @@ class Departures:
     def begin(self, queue: Queue) -> None:
         """Have a deleted queue forgotten: now, or after its last letter."""
         letters, boxes = self._host.dead_letters.left_of(queue)
-        if not letters:
+        departure = Departure(self, queue, letters, boxes)
+        departure.settling = queue.when_settled(partial(self._settled, departure))
+        if departure.over:
             self._host.effects.queue_deleted(queue)
             return
-        self._under_way[queue] = Departure(self, queue, letters, boxes)
+        self._under_way[queue] = departure
         self._names[queue.name] = queue
+
+    def _settled(self, departure: Departure) -> None:
+        """Its letters are all on their way."""
+        departure.settling = False
+        departure.letters, departure.boxes = self._host.dead_letters.left_of(departure.queue)
+        self._go_on(departure)
 
     def when_gone(self, queue: Queue, done: Callable[[bool], None]) -> bool:
         """Call ``done`` when a deleted queue is forgotten; with ``False`` after a defect. False if it is already."""

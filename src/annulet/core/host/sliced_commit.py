@@ -20,7 +20,7 @@ from annulet.core.host.dead_letters import FORWARDED_PER_SLICE
 from annulet.core.host.entering import Entering
 from annulet.core.host.schedule_cancelling import cancel_scheduled
 from annulet.core.host.send_plan import ROUTED
-from annulet.core.model.compact_messages import entry_in
+from annulet.core.model.compact_messages import by_queue, entry_in
 from annulet.core.policies.staged_batches import HiddenBatch, take_back
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from annulet.core.host.transaction import Transaction
     from annulet.core.host.virtual_host import VirtualHost
     from annulet.core.message.message import Message
+    from annulet.core.model.compact_messages import Slot
     from annulet.core.model.consumer import Consumer
-    from annulet.core.model.entry import QueueEntry
     from annulet.core.model.queue_state import QueueState
     from annulet.core.routing.routes import Route
 
@@ -272,12 +272,13 @@ class Committing(SlicedWork):
         try:
             if collected.requeued:
                 session.requeue(list(collected.requeued.slots()), now)
-            by_place: dict[tuple[QueueState, bool, Consumer | None], list[QueueEntry]] = {}
+            by_place: dict[tuple[QueueState, bool, Consumer | None], list[Slot]] = {}
             for back in collected.returns:
                 exclude = None if back.exclude is None or back.exclude.cancelled else back.exclude
-                by_place.setdefault((back.entry.queue, back.counted, exclude), []).append(back.entry)
-            for (queue, counted, exclude), entries in by_place.items():
-                queue.return_entries(entries, now, counted=counted, exclude=exclude)
+                for queue, slots in by_queue(back.taken.slots()).items():
+                    by_place.setdefault((queue, back.counted, exclude), []).extend(slots)
+            for (queue, counted, exclude), slots in by_place.items():
+                queue.return_entries(slots, now, counted=counted, exclude=exclude)
             self._batch.show(now)
             if by_place:
                 session.wake(now)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.errors import CoreError
-from annulet.core.host.commit_plan import ALL_OPERATIONS, CommitPlan, Operations, Return, Send
+from annulet.core.host.commit_plan import ALL_OPERATIONS, CommitPlan, Operations, Send
 from annulet.core.host.schedule_cancelling import cancel_scheduled
-from annulet.core.model.compact_messages import entry_in
+from annulet.core.model.compact_messages import entry_in, queue_of
 from annulet.core.sessions.session import UnknownDeliveryTag
 
 if TYPE_CHECKING:
@@ -117,6 +117,17 @@ class Transaction:
                 raise UnknownDeliveryTag(tag)
             taken.add(tag, entry)
 
+    def settle_held(self, tags: list[int], *, acknowledged: bool) -> list[int]:
+        """Collect an acknowledgement, or a rejection without requeue, of those that are held. Returns these."""
+        collected = self._collected
+        taken = collected.settlements if acknowledged else collected.dropped
+        return self.session.unacknowledged.take_each(tags, taken)
+
+    def give_back_held(self, tags: list[int], *, counted: bool, exclude: Consumer | None = None) -> list[int]:
+        """As :meth:`give_back`, of those that are held. Returns these."""
+        taken = self._collected.returning(counted=counted, exclude=exclude)
+        return self.session.unacknowledged.take_each(tags, taken)
+
     def before_rejections(self, before: Callable[[QueueEntry], None]) -> None:
         """Call this with each delivery that is rejected without requeue, once its turn in the commit has come."""
         self._collected.before = before
@@ -124,7 +135,7 @@ class Transaction:
     def give_back(self, tag: int, *, counted: bool, exclude: Consumer | None = None) -> None:
         """Collect a return to the queue, see ``Queue.return_entries`` (AMQP 1.0 released, modified)."""
         (slot,) = self.session.take_slots(tag, multiple=False)
-        self._collected.returns.append(Return(tag, entry_in(slot), counted, exclude))
+        self._collected.returning(counted=counted, exclude=exclude).add(tag, slot)
 
     def commit(self, host: VirtualHost, now: int, *, operations_max: int = 0) -> list[Message]:
         """Publish in send order, then settle; durable together or not at all. Returns the messages no queue took.
@@ -163,7 +174,8 @@ class Transaction:
             self._settle(now, collected, dropped)
             for back in collected.returns:
                 exclude = None if back.exclude is None or back.exclude.cancelled else back.exclude
-                back.entry.queue.return_entries([back.entry], now, counted=back.counted, exclude=exclude)
+                for slot in back.taken.slots():
+                    queue_of(slot).return_entries([slot], now, counted=back.counted, exclude=exclude)
             if collected.returns:
                 self.session.wake(now)
         except BaseException:

@@ -17,6 +17,8 @@ from annulet.core.message.message import DEFAULT_PRIORITY, Message
 from annulet.core.model.entry import DELIVERING, REMOVED, QueueEntry
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from annulet.core.message.message import BodySource, Origin
     from annulet.core.model.consumer import Consumer
     from annulet.core.model.queue_state import QueueState
@@ -185,6 +187,32 @@ def queue_of(slot: Slot) -> QueueState:
     return slot.link.queue if isinstance(slot, CompactDelivery) else slot.queue
 
 
+def by_queue(slots: Iterable[Slot]) -> dict[QueueState, list[Slot]]:
+    """Return elements of a table by their queue, each in the order given. Neighbours are of one queue as a rule."""
+    found: dict[QueueState, list[Slot]] = {}
+    former: QueueState | None = None
+    there: list[Slot] = []
+    for slot in slots:
+        queue = queue_of(slot)
+        if queue is not former:
+            former = queue
+            there = found.setdefault(queue, [])
+        there.append(slot)
+    return found
+
+
+def queues_of(slots: Iterable[Slot]) -> list[QueueState]:
+    """Return the queues of elements of a table, each once."""
+    found: dict[QueueState, None] = {}
+    former: QueueState | None = None
+    for slot in slots:
+        queue = queue_of(slot)
+        if queue is not former:
+            former = queue
+            found[queue] = None
+    return list(found)
+
+
 def consumer_of(slot: Slot) -> Consumer | None:
     """Return the owner of an element of a table, without creating an entry."""
     return slot.link.consumer if isinstance(slot, CompactDelivery) else slot.consumer
@@ -209,7 +237,9 @@ def record_of(slot: Slot) -> int:
 
 
 def removed(slot: Slot) -> bool:
-    """Return whether the message of an element has left its queue."""
+    """Return whether the message of an element has left its queue, or is about to with the queue."""
+    if queue_of(slot).deleted:
+        return True
     if isinstance(slot, CompactDelivery):
         link = slot.link
         return link.removed if isinstance(link, SharedFields) else link.state == REMOVED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
@@ -245,6 +246,10 @@ class LossLedger:
                 continue
             if record.at >= since and (until < 0 or record.at <= until):
                 yield record
+
+    def newest(self, most: int) -> list[LossRecord]:
+        """Return the newest records, the newest first."""
+        return list(islice(reversed(self._records), most))
 
     def __len__(self) -> int:
         return len(self._records)

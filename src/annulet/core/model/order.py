@@ -17,6 +17,7 @@ orders for restricted consumers in :mod:`annulet.core.policies.lanes`. The list 
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from annulet.core.base.expiry_times import NEVER
@@ -139,6 +140,10 @@ class OrderView(OrderRows):
         them, see :mod:`annulet.core.model.entry_holds`.
         """
         raise NotImplementedError
+
+    def take_arrivals(self) -> deque[QueueEntry]:
+        """Take out a collection of arrivals, removed ones among them, where there is one: :meth:`clear` follows."""
+        return deque()
 
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now, in no order, removed ones perhaps among them. Keep none of them."""

@@ -133,6 +133,11 @@ class FifoOrder(SequenceList):
             return tail
         return sorted([*(entry for entry in back if entry.state == PENDING), *tail])
 
+    def take_arrivals(self) -> deque[QueueEntry]:
+        """Take out the arrivals. O(1)."""
+        arrivals, self._front = self._front, deque()
+        return arrivals
+
     def held(self) -> set[QueueEntry]:
         """Return all entries, those included that were removed and not swept out yet."""
         return {*self._front, *self._returned.entries()}

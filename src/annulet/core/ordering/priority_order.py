@@ -6,6 +6,7 @@ delivery. And a level is an order like that of a plain queue, whose middle may b
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from annulet.core.model.order import Order, SequenceList
@@ -111,6 +112,14 @@ class LevelledOrder(Order):
         for level in self._occupied():  # whole lists: of a million each copied alone takes 80 ms
             found += level.snapshot()
         return found
+
+    def take_arrivals(self) -> deque[QueueEntry]:
+        """Take out those of the level that has most of them."""
+        longest: FifoOrder | None = None
+        for level in self._occupied():
+            if longest is None or level.front_length > longest.front_length:
+                longest = level
+        return deque() if longest is None else longest.take_arrivals()
 
     def in_memory(self) -> list[QueueEntry]:
         """Return the entries that are objects now."""

@@ -7,11 +7,13 @@ the messages cannot come back. The ledger gets the newest losses, of which it ke
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from annulet.core.base.sliced_work import SLICE_MESSAGES, SlicedWork
 from annulet.core.deliveries.bodies import let_go
-from annulet.core.model.compact_messages import entry_in
+from annulet.core.deliveries.delivery_table import BLOCK_TAGS
+from annulet.core.model.compact_messages import CompactDelivery, SharedFields, entry_in
 from annulet.core.model.effects import GoneRecords
 from annulet.core.model.entry import BEHIND_ALL, DELIVERING, REMOVED, sequence_of
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from annulet.core.base.removal_reasons import RemovalReason
-    from annulet.core.model.compact_messages import CompactDelivery
+    from annulet.core.model.consumer import DeliveryOwner
     from annulet.core.model.entry import QueueEntry
     from annulet.core.model.queue_area import QueueArea
     from annulet.core.policies.eviction import EvictionIndex
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
 MARKED_PER_SLICE: Final = 4000
 """Messages that are examined in one slice: 1 to 2 ms, most of it to fetch them into the processor's cache."""
+
+DELIVERIES_PER_SLICE: Final = 2000
+"""Messages in delivery that are taken out and examined in one slice: 1 to 2 ms, more of those that stood folded."""
 
 RELEASED_PER_SLICE: Final = 5000
 """Messages whose memory is given back in one slice: 1 ms."""
@@ -78,9 +83,97 @@ class Part:
         return [(entries, recorded) for entries, recorded in found if entries]
 
 
+class LeftDeliveries:
+    """The messages that a deleted queue has in delivery: taken out of it a part at a time, in the order of the queue.
+
+    Clients may hold any number. Until its turn comes such a message keeps its state, and the queue lets nothing settle
+    or return it. Deliveries that a command settled before the deletion are not lost: they come to their end first
+    (:mod:`annulet.core.sessions.sliced_settlement`).
+    """
+
+    def __init__(self, queue: QueueEntries) -> None:
+        self.settling = bool(queue.settling)  # some were settled before, and their turn has not come
+        self.holders: dict[DeliveryOwner, None] = {}  # sessions that had those taken out so far
+        self._queue = queue
+        self._numbers: list[int] | None = None  # of the blocks that are left, descending
+        self._unseen = 0  # deliveries that were in these
+        self._gone: dict[SharedFields, SharedFields] = {}  # what folded ones are of that were taken out
+        self._waiting: list[Callable[[], None]] = []
+
+    def when_settled(self, done: Callable[[], None]) -> None:
+        """Call this when those that were settled before the deletion have come to their end."""
+        self._waiting.append(done)
+
+    def settle(self, now: int) -> bool:
+        """Let some of those come to their end. Returns whether there may be more."""
+        queue = self._queue
+        if queue.hurry_settlements():
+            queue.finish(now)
+            return True
+        self.end_settling()
+        return False
+
+    def end_settling(self) -> None:
+        """Nothing that was settled before the deletion is left, or a defect has met one of these."""
+        self.settling = False
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done()
+
+    def take(self, most: int, recorded_max: int) -> tuple[list[QueueEntry], list[CompactDelivery], int]:
+        """Take about ``most`` out of delivery. Returns entries, those that stay folded, and their body bytes.
+
+        The newest ``recorded_max`` of all do not stay folded. Nothing when all are out.
+        """
+        queue = self._queue
+        if self._numbers is None:
+            self._numbers = queue.delivering.block_numbers()
+            self._numbers.reverse()
+            self._unseen = len(queue.delivering)
+        entries: list[QueueEntry] = []
+        folded: list[CompactDelivery] = []
+        numbers = self._numbers
+        while numbers and len(entries) + len(folded) + BLOCK_TAGS <= most:
+            for slot in list(queue.delivering.block(numbers.pop())):
+                if slot is None:
+                    continue
+                self._unseen -= 1
+                if self._unseen >= recorded_max and isinstance(slot, CompactDelivery):
+                    folded.append(slot)
+                else:
+                    entries.append(entry_in(slot))
+        size = queue.delivering_bytes
+        self.holders.update(queue.end_deliveries(entries))
+        if folded:
+            self._end_folded(folded)
+        return entries, folded, size - queue.delivering_bytes
+
+    def _end_folded(self, folded: list[CompactDelivery]) -> None:
+        """Take these out, and let their sessions know that they are removed."""
+        queue = self._queue
+        bodies = queue.bodies
+        assert bodies is not None
+        kinds, size = queue.take_folded(folded)
+        for kind in kinds:
+            assert kind.consumer is not None
+            self.holders[kind.consumer.session] = None
+        for held in folded:
+            link = held.link
+            assert isinstance(link, SharedFields)
+            gone = self._gone.get(link)
+            if gone is None:
+                gone = self._gone[link] = SharedFields(link.queue, link.origin, link.source)
+                gone.redelivered, gone.delivery_count = link.redelivered, link.delivery_count
+                gone.priority, gone.accepted_at = link.priority, link.accepted_at
+                gone.removed = True
+            held.link = gone
+        bodies.count -= len(folded)
+        bodies.bytes -= size
+
+
 class Gone(GoneRecords):
     """The removed contents of a queue: entries ``found`` in its collections, of which some had left before, and the
-    rows of ``pages``.
+    rows of ``pages``, or the ``deliveries`` of a deleted queue.
 
     The records are complete when all are examined, and how many messages are ``durable``. ``retention``, ``evictions``
     and ``schedule`` are the queue's data of these entries only; ``times`` may have some of others. Those ``folded``
@@ -90,6 +183,7 @@ class Gone(GoneRecords):
     def __init__(self, pages: QueueArea | None) -> None:
         super().__init__(pages)
         self.found: list[QueueEntry] = []
+        self.arrivals: deque[QueueEntry] = deque()  # more of these: the collection itself, to copy nothing
         self.folded: list[CompactDelivery] = []
         self.marked = False  # all that was found has the state of removed ones
         self.count = 0  # entries examined
@@ -99,6 +193,7 @@ class Gone(GoneRecords):
         self.evictions: EvictionIndex | None = None
         self.schedule: ScheduleIndex | None = None
         self.times: list[ExpiryBlock] = []
+        self.deliveries: LeftDeliveries | None = None  # where the rest of ``found`` and ``folded`` is
 
 
 class Emptying(SlicedWork):
@@ -121,6 +216,7 @@ class Emptying(SlicedWork):
         self._leaving, self._leaving_bytes = leaving, leaving_bytes
         self._times = gone.times
         self._examining = True
+        self._taken = 0  # out of the deliveries
         self._told = False  # the log knows that all of it is gone, or the rest of this work tells it one by one
         self._settled = False
         self._waiting: list[Callable[[bool], None]] = []
@@ -143,6 +239,17 @@ class Emptying(SlicedWork):
         """
         self._waiting.append(done)
 
+    def when_settled(self, done: Callable[[], None]) -> bool:
+        """Call this when the deliveries that were settled before the deletion of the queue have come to their end.
+
+        False when none are left.
+        """
+        deliveries = self._gone.deliveries
+        if deliveries is None or not deliveries.settling:
+            return False
+        deliveries.when_settled(done)
+        return True
+
     def mark_all(self) -> None:
         """Examine all of it now."""
         while self._examining:
@@ -154,7 +261,11 @@ class Emptying(SlicedWork):
     def step(self, now: int) -> bool:
         """Examine the next ones; then settle and record losses, older ones first; then free the memory of the rest."""
         if self._examining:
-            self._examine()
+            deliveries = self._gone.deliveries
+            if deliveries is None:
+                self._examine()
+            elif not (deliveries.settling and deliveries.settle(now)):
+                self._take_deliveries(deliveries, now)
             return True
         if not self._told:
             self._tell()
@@ -181,6 +292,8 @@ class Emptying(SlicedWork):
     def abandon(self, now: int) -> None:
         """Count no message any more that was not examined, and tell those that wait that some may come back."""
         del now
+        if self._gone.deliveries is not None:
+            self._gone.deliveries.end_settling()
         self._count_left(self._leaving, self._leaving_bytes)
         self._end_telling(well=False)
 
@@ -189,13 +302,39 @@ class Emptying(SlicedWork):
     def _examine(self) -> None:
         """Mark the next entries as removed, and collect their facts; after the last tell the log."""
         gone = self._gone
-        found = gone.found
-        self._mark(found[-MARKED_PER_SLICE:])
-        del found[-MARKED_PER_SLICE:]
-        if not found:
+        found, arrivals = gone.found, gone.arrivals
+        if found:
+            self._mark(found[-MARKED_PER_SLICE:])
+            del found[-MARKED_PER_SLICE:]
+        else:
+            newest = [arrivals.pop() for _ in range(min(MARKED_PER_SLICE, len(arrivals)))]
+            newest.reverse()
+            self._mark(newest)
+        if not found and not arrivals:
             self._examining = False
             self._count_left(self._leaving, self._leaving_bytes)
             self._examined()
+
+    def _take_deliveries(self, deliveries: LeftDeliveries, now: int) -> None:
+        """Take the next ones out of delivery and examine them; after the last serve their sessions."""
+        gone, queue = self._gone, self._queue
+        entries, folded, size = deliveries.take(DELIVERIES_PER_SLICE, queue.ledger.records_max)
+        gone.folded += folded
+        self._mark(entries)
+        count = len(entries) + len(folded)
+        queue.counters.removed[self._reason] += count
+        queue.counters.bytes_removed += size
+        self._taken += count
+        if count:
+            return
+        if queue.events is not None:
+            queue.events.emptied(self._taken, self._reason, self._at)
+        if queue.expiry is not None:
+            self._times = queue.expiry.detached()
+        self._examining = False
+        self._examined()
+        for session in deliveries.holders:  # their deliveries here filled their shared windows
+            session.wake(now)
 
     def _mark(self, found: list[QueueEntry]) -> None:
         gone, queue = self._gone, self._queue

@@ -225,12 +225,9 @@ class QueueEntries(QueuePolicies):
         """Replace the compact form of a message in delivery by its entry."""
         self.delivering.expand(entry)
 
-    def take_folded(self, folded: list[CompactDelivery], *, everything: bool = False) -> tuple[list[SharedFields], int]:
-        """Take folded messages out of delivery. Returns their kinds, and how many body bytes they are.
-
-        ``everything``: nothing else is in delivery.
-        """
-        kinds, size = self.delivering.take_folded(folded, everything=everything)
+    def take_folded(self, folded: list[CompactDelivery]) -> tuple[list[SharedFields], int]:
+        """Take folded messages out of delivery. Returns their kinds, and how many body bytes they are."""
+        kinds, size = self.delivering.take_folded(folded)
         self.delivering_bytes -= size
         assert self.bodies is not None
         self.bodies.in_delivery -= len(folded)
@@ -238,7 +235,7 @@ class QueueEntries(QueuePolicies):
         return kinds, size
 
     def end_deliveries(self, entries: list[QueueEntry]) -> dict[DeliveryOwner, None]:
-        """Take these, all in delivery that are not folded, out of it and mark them as removed: the queue is deleted.
+        """Take these out of delivery and mark them as removed: the queue is deleted.
 
         Returns the sessions that had them. Their consumers get back what the deliveries took of their windows.
         """
@@ -260,10 +257,7 @@ class QueueEntries(QueuePolicies):
             entry.state = REMOVED
         for consumer in consumers:
             consumer.give_back_slice()
-        if self.delivering.folded:
-            self.delivering.discard_all(cast("list[Slot]", entries))
-        else:
-            self.delivering.clear()
+        self.delivering.discard_all(cast("list[Slot]", entries))
         self.delivering_bytes -= total
         if self.bodies is not None:
             self.bodies.in_delivery -= away
@@ -576,6 +570,11 @@ class QueueEntries(QueuePolicies):
     def unattended(self) -> bool:
         """Return whether there are no destructive consumers, the condition of ``purge-on-no-consumers``."""
         return self.takers == 0
+
+    @property
+    def purges_returned(self) -> bool:
+        """Return whether messages that come back now are purged."""
+        return self.settings.purge_on_no_consumers and self.unattended
 
     def use_lanes(self, groups: GroupTable | None, fairness: Fairness | None) -> None:
         """Split the order into lanes from now on, because consumers are restricted."""

@@ -105,7 +105,7 @@ def revise_delivering(entry: QueueEntry, headers: dict[str, PropertyValue], *, s
     Copies that readers hold are left alone: they must not change their input.
     """
     queue = entry.queue
-    if entry.state != DELIVERING or isinstance(entry, DeliveryCopy):
+    if entry.state != DELIVERING or isinstance(entry, DeliveryCopy) or (stored and queue.deleted):
         return
     former = entry.message
     away = entry.away and not stored

@@ -9,15 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.base.sliced_work import AT_ONCE_MAX
-from annulet.core.model.compact_messages import CompactDelivery, entry_in
-from annulet.core.model.entry import QueueEntry
 from annulet.core.policies.eviction import eviction_index_for
 from annulet.core.policies.staged_batches import StagedEntries
-from annulet.core.queue.emptying import Emptying, Gone
+from annulet.core.queue.emptying import Emptying, Gone, LeftDeliveries
 
 if TYPE_CHECKING:
     from annulet.core.base.removal_reasons import RemovalReason
-    from annulet.core.model.consumer import DeliveryOwner
     from annulet.core.queue.entries import QueueEntries
 
 
@@ -70,9 +67,10 @@ class Purge:
         count = order.count + schedule.count
         size = queue.pending_bytes + schedule.bytes
         leaving, leaving_bytes = count - order.paged_count(), size - order.paged_bytes()
+        arrivals = order.take_arrivals()
         found = order.in_memory()
         gone = Gone(order.take_pages())
-        gone.found = found
+        gone.found, gone.arrivals = found, arrivals
         order.clear()
         queue.count_pending(-queue.pending_bytes)
         if schedule.count:
@@ -86,7 +84,7 @@ class Purge:
             gone.times = queue.expiry.detached()
         if gone.pages is not None and queue.accounts is not None:
             queue.accounts.rows_gone(queue, gone.pages)
-        gone.held = queue.kept_records()
+        gone.held = [] if queue.deleted else queue.kept_records()
         self._count(count, size)
         work = Emptying(queue, gone, self._reason, self._now, leaving, leaving_bytes)
         if leaving <= AT_ONCE_MAX:
@@ -94,44 +92,14 @@ class Purge:
         queue.effects.later(work, self._now)
         return count
 
-    def empty_deliveries(self) -> dict[DeliveryOwner, None]:
-        """Remove all messages in delivery: the queue is deleted. Returns the sessions that had them.
-
-        Compact ones stay compact, except the newest, which the ledger records. The others are only marked as removed,
-        which every settlement asks for, and examined in slices.
-        """
+    def empty_deliveries(self) -> None:
+        """Remove all messages in delivery, in slices: the queue is deleted, and its consumers are gone."""
         queue = self._queue
-        size = queue.delivering_bytes
-        slots = queue.delivering.slots()
-        recorded_from = max(0, len(slots) - queue.ledger.records_max)  # the ledger of an event log records none
-        newest = [entry_in(slot) for slot in slots[recorded_from:]]
-        del slots[recorded_from:]
         gone = Gone(None)
-        gone.folded = [slot for slot in slots if isinstance(slot, CompactDelivery)]
-        entries = [slot for slot in slots if isinstance(slot, QueueEntry)] if len(gone.folded) < len(slots) else []
-        entries += newest
-        holders = queue.end_deliveries(entries)
-        if gone.folded:
-            kinds, folded_bytes = queue.take_folded(gone.folded, everything=True)
-            size_here = size - folded_bytes
-            for kind in kinds:
-                assert kind.consumer is not None
-                holders[kind.consumer.session] = None
-                kind.consumer = None
-                kind.removed = True
-            assert queue.bodies is not None
-            queue.bodies.count -= len(gone.folded)
-            queue.bodies.bytes -= folded_bytes
-        else:
-            size_here = size
-        gone.found, gone.marked = entries, True
-        gone.held = queue.kept_records()
+        gone.marked = True
+        gone.deliveries = LeftDeliveries(queue)
         gone.shared_retention = queue.retention
-        if queue.expiry is not None:
-            gone.times = queue.expiry.detached()
-        self._count(len(entries) + len(gone.folded), size)
-        queue.effects.later(Emptying(queue, gone, self._reason, self._now, len(entries), size_here), self._now)
-        return holders
+        queue.effects.later(Emptying(queue, gone, self._reason, self._now), self._now)
 
     def _empty_now(self, gone: Gone, size: int) -> int:
         """Account for entries removed from the collections, examine them in this turn, and leave the rest to slices.
@@ -139,7 +107,7 @@ class Purge:
         Returns how many messages are gone.
         """
         queue = self._queue
-        gone.held = queue.kept_records()
+        gone.held = [] if queue.deleted else queue.kept_records()
         if queue.accounts is not None and gone.pages is not None:
             queue.accounts.rows_gone(queue, gone.pages)
         gone.shared_retention = queue.retention

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from annulet.core.base.removal_reasons import RemovalReason
-from annulet.core.base.sliced_work import AT_ONCE_MAX
+from annulet.core.base.sliced_work import AT_ONCE_MAX, SLICE_MESSAGES
 from annulet.core.model.entry import DELIVERING, PENDING, SCHEDULED, DeliveryCopy, QueueEntry, sequence_of
 from annulet.core.policies.expiry import times_of
 from annulet.core.queue import (
@@ -32,7 +32,7 @@ from annulet.core.queue.statistics import QueueStatistics, statistics_of
 from annulet.core.searching import selector_walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from annulet.core.base.settings import QueueSettings
     from annulet.core.message.message import Message
@@ -321,7 +321,7 @@ class Queue(QueueEntries):
         """
         if isinstance(entry, DeliveryCopy):
             self.release_copy(entry)
-        elif entry.state == DELIVERING:
+        elif entry.state == DELIVERING and not self.deleted:
             self.unmark_delivering(entry)
             self.finish_removal(entry, ACKNOWLEDGED, 0, 0)
 
@@ -329,7 +329,7 @@ class Queue(QueueEntries):
         """A delivered message was refused without requeue: to the dead-letter target if there is one, else dropped."""
         if isinstance(entry, DeliveryCopy):
             self.release_copy(entry)
-        elif entry.state == DELIVERING:
+        elif entry.state == DELIVERING and not self.deleted:
             self.unmark_delivering(entry)
             self.finish_removal(entry, self.rejection_reason, now, 0)
             self.finish(now)
@@ -353,6 +353,8 @@ class Queue(QueueEntries):
         ``undeliverable-here``). Many are returned in slices where none depends on the others: until the last is back
         consumers and pulls wait, and nothing is dropped for want of room.
         """
+        if self.deleted:
+            return
         entries = entries if isinstance(entries, list) else list(entries)
         if returning.in_slices(self, len(entries), counted=counted, refused=exclude is not None):
             returning.return_many(self, entries, now, counted=counted, exclude=exclude)
@@ -433,15 +435,17 @@ class Queue(QueueEntries):
 
     def delete(self, now: int) -> int:
         """Remove everything, in delivery too, and cancel the consumers. Returns how many were pending."""
-        for work in self.settling:  # settled before, it is not lost
-            work.settle_all_of(self, now)
+        in_slices = len(self.delivering) > (SLICE_MESSAGES if self.settling else AT_ONCE_MAX)
+        if not in_slices:
+            for work in self.settling:  # settled before, it is not lost
+                work.settle_all_of(self, now)
         self.note_deleted()
+        while self.returns:  # messages on their way back go with the rest
+            self.returns[0].abandon(now)
         self.forget_hidden()
         pending = self.remove_all(RemovalReason.DELETED, now)
         holders: dict[DeliveryOwner, None] = {}
-        if len(self.delivering) > AT_ONCE_MAX:
-            holders.update(Purge(self, RemovalReason.DELETED, now).empty_deliveries())
-        for entry in self.unsettled():
+        for entry in [] if in_slices else self.unsettled():
             if entry.consumer is not None:
                 holders[entry.consumer.session] = None
             self.unmark_delivering(entry)
@@ -456,7 +460,13 @@ class Queue(QueueEntries):
         for session in holders:  # their deliveries here filled their shared windows, which other queues wait for
             session.wake(now)
         self.take_apart()
+        if in_slices:
+            Purge(self, RemovalReason.DELETED, now).empty_deliveries()
         return pending
+
+    def when_settled(self, done: Callable[[], None]) -> bool:
+        """After a deletion: call this when all that was settled before has come to its end. False when none is left."""
+        return any([work.when_settled(done) for work in self.emptying])  # noqa: C419 - each of them calls it
 
     def remove(self, entry: QueueEntry, reason: RemovalReason, now: int) -> bool:
         """Take out one pending or scheduled entry, by an operator. Returns whether it was there."""

@@ -42,7 +42,9 @@ def return_entries(
         if isinstance(entry, DeliveryCopy):
             queue.release_copy(entry)
             continue
-        if entry.state != DELIVERING or not _take_back(queue, entry, now, counted=counted):
+        if entry.state != DELIVERING or not _take_back(
+            queue, entry, now, counted=counted, purges=queue.purges_returned
+        ):
             continue
         if exclude is not None:
             _refuse_for(queue, exclude, entry, now)
@@ -101,6 +103,7 @@ class Returning(SlicedWork):
         self._batch = batch
         self._counted = counted
         self._delays = counted and queue.settings.redelivery_delay > 0
+        self._purges = queue.purges_returned
         self._excess: ReturnExcess | None = None  # of a bounded queue
         self._holders: dict[DeliveryOwner, None] = {}  # whose shared window the returned messages have filled
         self.gathers = False  # all of it is of sessions that ended, and may go back together with that of others
@@ -173,7 +176,9 @@ class Returning(SlicedWork):
                 self._holders[entry.consumer.session] = None
             if isinstance(entry, DeliveryCopy):
                 queue.release_copy(entry)
-            elif entry.state == DELIVERING and _take_back(queue, entry, now, counted=self._counted):
+            elif entry.state == DELIVERING and _take_back(
+                queue, entry, now, counted=self._counted, purges=self._purges or queue.purges_returned
+            ):
                 exclude = self._exclude
                 if exclude is not None and not exclude.cancelled:
                     _refuse_for(queue, exclude, entry, now)
@@ -274,11 +279,11 @@ def in_slices(queue: QueueEntries, count: int, *, counted: bool, refused: bool =
 def each_alone(queue: QueueEntries) -> bool:
     """Return whether each message that comes back is judged without looking at the others, but for the room.
 
-    Not where a gate counts consumers, where the queue is deleted without consumers, and where a place may be inherited
-    in between. A fair key gets its turn when its first message is back.
+    Not where a place may be inherited in between. A fair key gets its turn when its first message is back; a gate opens
+    behind the last, as it waits for all deliveries; and whether messages are purged without consumers is found out
+    before the first.
     """
-    settings = queue.settings
-    return not queue.gated and not settings.purge_on_no_consumers and settings.last_value_place == MOVE_TO_TAIL
+    return queue.settings.last_value_place == MOVE_TO_TAIL
 
 
 def _plain(queue: QueueEntries, *, counted: bool) -> bool:
@@ -362,7 +367,7 @@ def _back_folded(
         queue.effects.folded_changed(queue, folded)
 
 
-def _take_back(queue: QueueEntries, entry: QueueEntry, now: int, *, counted: bool) -> bool:
+def _take_back(queue: QueueEntries, entry: QueueEntry, now: int, *, counted: bool, purges: bool) -> bool:
     """Take an entry out of delivery. Returns whether it comes back; else it is finished."""
     pulled = entry.consumer is None and not entry.away
     queue.unmark_delivering(entry)
@@ -372,7 +377,7 @@ def _take_back(queue: QueueEntries, entry: QueueEntry, now: int, *, counted: boo
     entry.redelivered = True
     if counted:
         entry.delivery_count += 1
-    reason = _reason_to_go(queue, entry, now)
+    reason = _reason_to_go(queue, entry, now, purges=purges)
     if reason is not None:
         queue.finish_removal(entry, reason, now, 0)
     elif queue.bodies is not None:
@@ -382,7 +387,7 @@ def _take_back(queue: QueueEntries, entry: QueueEntry, now: int, *, counted: boo
     return reason is None
 
 
-def _reason_to_go(queue: QueueEntries, entry: QueueEntry, now: int) -> RemovalReason | None:
+def _reason_to_go(queue: QueueEntries, entry: QueueEntry, now: int, *, purges: bool) -> RemovalReason | None:
     """Say why an entry does not come back; attempts are tested before ring and limits (Artemis §2.4)."""
     settings = queue.settings
     expires_at = queue.expires_at(entry)
@@ -392,9 +397,7 @@ def _reason_to_go(queue: QueueEntries, entry: QueueEntry, now: int) -> RemovalRe
         return RemovalReason.REPLACED_KEY
     if 0 < settings.max_delivery_attempts <= entry.delivery_count:
         return queue.rejection_reason
-    if settings.purge_on_no_consumers and queue.unattended:
-        return RemovalReason.PURGED
-    return None
+    return RemovalReason.PURGED if purges else None
 
 
 def _delay(queue: QueueEntries, entries: list[QueueEntry], now: int, excess: ReturnExcess | None = None) -> None:

@@ -8,7 +8,7 @@ from mypy_extensions import mypyc_attr
 
 from annulet.core.base.sliced_work import AT_ONCE_MAX
 from annulet.core.deliveries.delivery_table import DeliveryTable
-from annulet.core.model.compact_messages import entry_in, queue_of
+from annulet.core.model.compact_messages import by_queue, entry_in, queue_of, queues_of
 from annulet.core.model.consumer import Consumer, DeliveryOwner
 from annulet.core.queue.queue import as_queue
 from annulet.core.queue.returning import each_alone, in_slices, return_table
@@ -286,10 +286,7 @@ class Session(DeliveryOwner):
         most = REJECTED_AT_ONCE_MAX if rejected else AT_ONCE_MAX
         if not taken or (len(taken) <= most and under_way is None):
             return False
-        if self._pulled:
-            queues = list(dict.fromkeys([queue_of(slot) for slot in taken]))
-        else:
-            queues = [consumer.queue for consumer in self.delivery_holders()]
+        queues = queues_of(taken) if self._pulled else [consumer.queue for consumer in self.delivery_holders()]
         command = Command(taken, before, done)
         if under_way is not None:
             under_way.add(command, queues)
@@ -370,13 +367,7 @@ class Session(DeliveryOwner):
         self.wake_after(slots, now)
 
     def _return(self, slots: Sequence[Slot], now: int) -> None:
-        if len({queue_of(slot) for slot in slots}) == 1:
-            queue_of(slots[0]).return_entries(slots, now)
-            return
-        by_queue: dict[QueueState, list[Slot]] = {}
-        for slot in slots:
-            by_queue.setdefault(queue_of(slot), []).append(slot)
-        for queue, returned in by_queue.items():
+        for queue, returned in by_queue(slots).items():
             queue.return_entries(returned, now)
 
     def wake_after(self, slots: Sequence[Slot], now: int) -> None:
@@ -386,7 +377,7 @@ class Session(DeliveryOwner):
             return
         if self._shares_window():
             self.wake(now)
-        for queue in {queue_of(slot): None for slot in slots}:
+        for queue in queues_of(slots):
             queue.wake(now)
 
     def _wake_after_one(self, queue: QueueState, now: int) -> None:

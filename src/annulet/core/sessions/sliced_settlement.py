@@ -33,15 +33,17 @@ takes ten times as long as an acknowledgement."""
 class Command:
     """The deliveries of one command that are not settled yet, by ascending tag.
 
-    ``before`` is called with each when its turn has come, ``done`` after the last.
+    ``before`` is called with each when its turn has come, ``done`` after the last. It settles nothing of the queues
+    that were deleted before it.
     """
 
-    __slots__ = ("before", "done", "left")
+    __slots__ = ("before", "deleted", "done", "left")
 
     def __init__(
         self, taken: Iterable[Slot], before: Callable[[QueueEntry], None] | None, done: Callable[[], None] | None
     ) -> None:
         self.left = deque(taken)
+        self.deleted: list[QueueState] = []
         self.before = before
         self.done = done
 
@@ -64,15 +66,18 @@ class Settling(SettlementWork):
         self._begun_at = now
         self._entered: dict[int, list[SettlementWork]] = {}  # lists of queues and accounts that have this, by identity
         session.settling.append(self)
-        self._register(queues)
+        self._register(command, queues)
 
     def add(self, command: Command, queues: Iterable[QueueState]) -> None:
         """Settle these behind the others."""
         self._commands.append(command)
-        self._register(queues)
+        self._register(command, queues)
 
-    def _register(self, queues: Iterable[QueueState]) -> None:
+    def _register(self, command: Command, queues: Iterable[QueueState]) -> None:
         for queue in queues:
+            if queue.deleted:
+                command.deleted.append(queue)
+                continue
             self._enter(queue.settling)
             if queue.accounts is not None:
                 self._enter(queue.accounts.settling)
@@ -87,6 +92,10 @@ class Settling(SettlementWork):
         command = self._commands[0]
         self._take(command)
         following = self._following
+        for entry in following:
+            if entry.queue.deleted:
+                self._settle(command, entry, now)
+                entry.queue.finish(now)
         if self.rejected:
             self._session.reject_entries(following, now, requeue=False)
         else:
@@ -122,7 +131,7 @@ class Settling(SettlementWork):
             if command.left:
                 self._take(command)
                 for entry in self._following:
-                    _settle(entry, self._begun_at, rejected=self.rejected)
+                    self._settle(command, entry, self._begun_at)
                 self._hurried += self._following
                 return True
         return False
@@ -143,18 +152,20 @@ class Settling(SettlementWork):
                     else:
                         queue.acknowledge(entry)
 
+    def _settle(self, command: Command, entry: QueueEntry, now: int) -> None:
+        """Settle a delivery in the middle of its queue's work, or of a queue that was deleted after the command.
+
+        Its consequences come at the end of that.
+        """
+        queue = as_queue(entry.queue)
+        if isinstance(entry, DeliveryCopy):
+            queue.release_copy(entry)
+        elif entry.state == DELIVERING and queue not in command.deleted:
+            queue.unmark_delivering(entry)
+            queue.finish_removal(entry, queue.rejection_reason if self.rejected else ACKNOWLEDGED, now, 0)
+
     def abandon(self, now: int) -> None:
         """Have the session return the unsettled deliveries: it is in no table, and would wait for a restart."""
         self._end()
         left = [entry_in(slot) for command in self._commands for slot in command.left]
         self._session.settlement_failed([*self._following, *left], now)
-
-
-def _settle(entry: QueueEntry, now: int, *, rejected: bool) -> None:
-    """Settle a delivery in the middle of its queue's work: what it brings about comes at the end of that."""
-    queue = as_queue(entry.queue)
-    if isinstance(entry, DeliveryCopy):
-        queue.release_copy(entry)
-    elif entry.state == DELIVERING:
-        queue.unmark_delivering(entry)
-        queue.finish_removal(entry, queue.rejection_reason if rejected else ACKNOWLEDGED, now, 0)

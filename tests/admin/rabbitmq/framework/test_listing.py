@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -27,6 +30,7 @@ class Counted:
     def __init__(self, count: int = 10) -> None:
         self.rows = [f"row{(number * 7) % count:05}" for number in range(count)]
         self.built = {"name": 0, "figures": 0}
+        self.parts: list[bytes] = []
         self.listing = Listing(
             (
                 Part(frozenset({"name"}), self.build("name", lambda row: {"name": row})),
@@ -48,11 +52,18 @@ class Counted:
 
     async def ask(self, **parameters: str) -> Any:
         response = await self.listing.answer(cast("Call", FakeCall(**parameters)), self.rows)
-        if hasattr(response, "body_iterator"):
-            body = b"".join([cast("bytes", chunk) async for chunk in response.body_iterator])
-            assert len(body) == int(response.headers["content-length"])
-            return json.loads(body)
-        return json.loads(response.body)
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await response({"type": "http"}, cast("Any", None), send)
+        start, *parts = sent
+        self.parts = [part["body"] for part in parts if part["body"]]
+        assert [part.get("more_body", False) for part in parts] == [True] * (len(parts) - 1) + [False]
+        body = b"".join(self.parts)
+        assert dict(start["headers"])[b"content-length"] == str(len(body)).encode()
+        return json.loads(body)
 
 
 async def test_without_a_page_the_list_is_bare() -> None:
@@ -106,6 +117,21 @@ async def test_a_long_answer_leaves_in_parts(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(listing, "ANSWER_BYTES_AT_ONCE", 1000)
     site = Counted(500)
     assert len(await site.ask()) == 500
+    assert len(site.parts) > 20
+    assert max(map(len, site.parts)) < 1100
+
+
+def test_the_first_long_answer_imports_nothing(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import asyncio, sys\n"
+        "from annulet.admin.rabbitmq.framework.listing import ANSWER_BYTES_AT_ONCE, respond\n"
+        "async def send(message): pass\n"
+        "before = set(sys.modules)\n"
+        "asyncio.run(respond(b'[', [b'1' * ANSWER_BYTES_AT_ONCE] * 2, b']')({'type': 'http'}, None, send))\n"
+        "print(sorted(set(sys.modules) - before))\n"
+    )
+    assert subprocess.check_output([sys.executable, str(program)], text=True) == "[]\n"
 
 
 def names(*columns: str) -> str:

@@ -1,0 +1,1 @@
+"""Load generators of protocols for which there is none in C: raw sockets, frames prepared in batches."""
