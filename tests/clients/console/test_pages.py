@@ -52,6 +52,7 @@ PAGES: Final = {
 }
 
 
+@pytest.mark.timeout(400)  # axe looks at each of 35 pages
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (360, "dark"), (1280, "dark"), (360, "light")])
 def test_each_page_is_drawn_accessible_and_fits(place: Place, chromium: Browser, width: int, theme: str) -> None:
     chromium.sign_in(place.url, width=width, theme=theme)
