@@ -353,7 +353,10 @@ class Queue(QueueEntries):
         ``undeliverable-here``). Many are returned in slices where none depends on the others: until the last is back
         consumers and pulls wait, and nothing is dropped for want of room.
         """
-        if self.deleted:
+        if self.deleted:  # its messages go with it; copies of them are let go of here
+            for slot in entries:
+                if isinstance(slot, DeliveryCopy):
+                    self.release_copy(slot)
             return
         entries = entries if isinstance(entries, list) else list(entries)
         if returning.in_slices(self, len(entries), counted=counted, refused=exclude is not None):
