@@ -73,10 +73,10 @@ class Pages {
     const place = cursor ? { cursor } : { page: number + 1 };
     const found = await get("queues", { ...this.parameters, page_size: PAGE, ...place });
     const at = Date.now();
-    this.due = at + pauseAfter(found, EVERY_MS, ORDER_MS);
-    this.next = this.all > ALL_UP_TO ? 0 : this.due - EVERY_MS / 2;
     this.total = found.filtered_count;
     this.all = found.total_count;
+    this.due = at + pauseAfter(found, EVERY_MS, ORDER_MS);
+    this.next = this.all > ALL_UP_TO ? 0 : this.due - EVERY_MS / 2; // of many, the shown ones are read before the order is due
     this.pages.set(number, { items: found.items.map((row) => this.withRates(row, at)), next: found.next });
     for (const kept of this.pages.keys()) {
       if (this.pages.size > PAGES_KEPT && Math.abs(kept - number) > 2) this.pages.delete(kept);
