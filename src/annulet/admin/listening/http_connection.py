@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from annulet.admin.listening.lingering_transport import LingeringTransport
+from annulet.broker.network.lingering import LINGER_BYTES_MAX, STRANGER_BYTES_MAX
 from annulet.broker.network.listening import release_transport
 from annulet.broker.turns.input_turns import PacedInput
 
@@ -65,6 +67,7 @@ class BoundedHttpProtocol(H11Protocol):
         self._slot: HttpSlot | None = None
         self._input: PacedInput | None = None
         self._arriving: Any = None  # their state of h11 while a request is on its way, None when none is
+        self._socket: asyncio.Transport
         self._successor: asyncio.Protocol | None = None  # the protocol that has the transport now
         self._request_timer: asyncio.TimerHandle | None = None
         self._answer_timer: asyncio.TimerHandle | None = None
@@ -80,7 +83,8 @@ class BoundedHttpProtocol(H11Protocol):
             self.transport = transport
             transport.abort()
             return
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", LingeringTransport(transport, self, self._front.broker)))
+        self._socket = transport
         self._input = PacedInput(
             self._front.broker.input_turns, transport, self._take, lambda: not self.flow.read_paused
         )
@@ -95,7 +99,10 @@ class BoundedHttpProtocol(H11Protocol):
             self._leave()
             super().connection_lost(error)
             self._unset_keepalive_if_required()  # uvicorn lets it run on after a reset, and then holds us
-        release_transport(self.transport)
+        if isinstance(self.transport, LingeringTransport):
+            self.transport.release()
+        else:
+            release_transport(self.transport)
 
     def eof_received(self) -> None:
         """The peer will send nothing more: a WebSocket is told."""
@@ -121,6 +128,16 @@ class BoundedHttpProtocol(H11Protocol):
         self._stop_answer_timer()
         super().resume_writing()
         self._note_waiting()
+
+    def bytes_to_discard(self) -> int:
+        """Return how many octets may follow our last answer: the rest of a request, or input that was no request."""
+        if self.conn.their_state is h11.SEND_BODY:
+            return LINGER_BYTES_MAX
+        return STRANGER_BYTES_MAX if self.conn.their_state is h11.ERROR else 0
+
+    def handed_over(self) -> None:
+        """The socket lingers: the connection has ended."""
+        self.loop.call_soon(self.connection_lost, None)
 
     # ------------------------------------------------------------------ requests
 
@@ -151,12 +168,15 @@ class BoundedHttpProtocol(H11Protocol):
         protocol = make(config=self.config, server_state=self.server_state, app_state=self.app_state)
         protocol.slot = slot
         self._successor = protocol
-        self.transport.set_protocol(protocol)
+        transport = self._socket
+        assert isinstance(self.transport, LingeringTransport)
+        self.transport.detach()
+        transport.set_protocol(protocol)
         slot.waiting_since = self.loop.time()
         head = [event.method, b" ", event.target, b" HTTP/1.1\r\n"]
         for name, value in self.headers:
             head += [name, b": ", value, b"\r\n"]
-        protocol.connection_made(self.transport)
+        protocol.connection_made(transport)
         protocol.shake_hands(b"".join([*head, b"\r\n"]))
 
     def send_400_response(self, text: str) -> None:

@@ -20,9 +20,9 @@ from wsproto import events
 
 from annulet.admin.listening.http_connection import BAD_REQUEST
 from annulet.admin.listening.http_front import REASON_CHARACTERS_MAX
+from annulet.admin.listening.lingering_transport import LingeringTransport
 from annulet.broker.connections.transport import CLOSE_GRACE_SECONDS
 from annulet.broker.network.lingering import LINGER_BYTES_MAX, STRANGER_BYTES_MAX
-from annulet.broker.network.listening import release_transport
 from annulet.broker.turns.input_turns import PacedInput
 
 if TYPE_CHECKING:
@@ -31,10 +31,13 @@ if TYPE_CHECKING:
 
     from annulet.admin.listening.http_front import HttpFront
     from annulet.admin.listening.http_slots import HttpSlot
-    from annulet.broker.broker import Broker
 
 EXTENSION: Final = "annulet.lower"
 """Where :func:`lower_half` finds a WebSocket's :class:`Lower` in its ASGI scope."""
+
+MESSAGE_TOO_BIG: Final = 1009
+POLICY_VIOLATION: Final = 1008
+"""Codes of close frames (RFC 6455 §7.4.1)."""
 
 STRANGER_OCTETS: Final = 2
 """Octets on the line for each that a peer may say before its login (``max_unauthenticated_bytes``): frames of ordinary
@@ -65,11 +68,6 @@ class Lower:
             self.known()
 
 
-LINGERING_MAX: Final = 256
-"""Closed WebSockets whose peers may still write, with other lingering sockets: as many as there may be open ones. Their
-connections are counted to no limit any more, so further ones are closed at once."""
-
-
 PARSER: Final = ("connection", "_proto", "_parse_more")
 """The way from wsproto's connection to the generator that parses frames. There is no method that ends it."""
 
@@ -81,59 +79,6 @@ def end_parsing(connection: object) -> None:
         part = getattr(part, name, None)
     if part is not None:  # there is none without a hand-shake
         part.close()
-
-
-class LingeringTransport:
-    """A socket that, once closed, is read to its end; all else is the transport's.
-
-    uvicorn waits for the answer when the application closes. It closes a socket right behind the close frame for a
-    message that is too large, for missing pongs and for a stop: a peer that still writes would be reset and never see
-    the frame (RFC 6455 §7.1.1 has the server wait for the peer's).
-    """
-
-    def __init__(self, transport: asyncio.Transport, protocol: BoundedWebSocketProtocol, broker: Broker) -> None:
-        self._transport = transport
-        self._protocol: BoundedWebSocketProtocol | None = protocol  # while it is connected
-        self._broker = broker
-        self._handed_over = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def is_closing(self) -> bool:
-        """Return whether the socket was closed."""
-        return self._handed_over or self._transport.is_closing()
-
-    def close(self) -> None:
-        """Close once the peer has closed; at once if its input has ended."""
-        transport, protocol = self._transport, self._protocol
-        if protocol is None or self._handed_over:  # uvicorn closes a connection reported as lost
-            return
-        if transport.is_closing():  # closed twice, one of TLS forgets its state, and its methods raise
-            return
-        lingering = self._broker.lingering
-        waited = protocol.peer_closed or protocol.close_timer is not None  # that timer has fired, or ends now
-        served = transport.get_protocol() is protocol  # not while the request that opens it is handled
-        if waited or not served or len(lingering) >= LINGERING_MAX:
-            transport.close()
-            return
-        self._handed_over = lingering.begin(
-            transport,
-            protocol.loop,
-            seconds=CLOSE_GRACE_SECONDS,
-            most=STRANGER_BYTES_MAX if protocol.stranger else LINGER_BYTES_MAX,
-            release=_nothing,  # the WebSocket itself has ended, and was counted until then
-        )
-        if not self._handed_over:
-            transport.close()
-        elif not protocol.disconnected:
-            protocol.connection_lost(None)
-
-    def release(self) -> None:
-        """Leave no reference cycle: the protocol has ended, and references this."""
-        self._protocol = None
-        if not self._handed_over:
-            release_transport(self._transport)
 
 
 class BoundedWebSocketProtocol(WSProtocol):
@@ -161,6 +106,17 @@ class BoundedWebSocketProtocol(WSProtocol):
     def stranger(self) -> bool:
         """Return whether the peer has not logged in."""
         return self._lower is None or self._lower.stranger
+
+    def bytes_to_discard(self) -> int:
+        """Return how many octets may follow our close: none behind the peer's, or when it was waited for."""
+        if self.peer_closed or self.close_timer is not None:  # that timer has fired, or ends now
+            return 0
+        return STRANGER_BYTES_MAX if self.stranger else LINGER_BYTES_MAX
+
+    def handed_over(self) -> None:
+        """The socket lingers: the WebSocket has ended."""
+        if not self.disconnected:
+            self.connection_lost(None)
 
     def shake_hands(self, head: bytes) -> None:
         """Process the request for a WebSocket. An unparsable one is answered 400."""
@@ -214,7 +170,7 @@ class BoundedWebSocketProtocol(WSProtocol):
             reason = f"{self._raw_size} octets before the login; {self._raw_most} are the limit"
             self._front.broker.admission.note_never_open(self._peer(), 0, reason)
             self._front.broker.admission.note_limits("STOMP", {"max_unauthenticated_bytes": 1})
-            self.transport.abort()
+            self._refuse(POLICY_VIOLATION, reason)
         elif self._input is not None:
             self._input.received(data)
 
@@ -279,19 +235,19 @@ class BoundedWebSocketProtocol(WSProtocol):
             return  # it has ended, by something before this in the same piece
         if self._message_size > self.config.ws_max_size:
             lower.message_too_large = True
-            self._refuse_message()
+            self._refuse(MESSAGE_TOO_BIG, f"Message exceeds the maximum size ({self.config.ws_max_size} bytes)")
             return
         if event.message_finished:
             self._message_size = 0
         if lower.receiver is not None and octets:
             lower.receiver(octets, isinstance(event, events.TextMessage))
 
-    def _refuse_message(self) -> None:
-        reason = f"Message exceeds the maximum size ({self.config.ws_max_size} bytes)"
+    def _refuse(self, code: int, reason: str) -> None:
+        """Close for what the peer has sent."""
         self.close_sent = True
-        self.queue.put_nowait({"type": "websocket.disconnect", "code": 1009, "reason": reason})
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
         if not self.transport.is_closing():
-            self.transport.write(self.conn.send(events.CloseConnection(code=1009, reason=reason)))
+            self.transport.write(self.conn.send(events.CloseConnection(code=code, reason=reason)))
             self.transport.close()
         self._cut_later()
 
