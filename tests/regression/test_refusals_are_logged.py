@@ -18,7 +18,7 @@ from annulet.bulk.protocol import protocol
 from annulet.bulk.protocol.errors import NotFoundError
 from annulet.testing.in_process import RunningBroker
 from tests.bulk.helpers import away, bench, bulk_client
-from tests.clients.raw import PROTOCOL_HEADER, method
+from tests.clients.raw import PROTOCOL_HEADER, content_header, frame, method
 from tests.clients.raw10 import AMQP_HEADER, CLOSE, OPEN, attach, begin, performative, transfer
 from tests.regression.test_connection_ends import OPENED, STOMP_CONNECT
 
@@ -30,6 +30,7 @@ NAMED = method(
 )
 OPENED_NAMED = [PROTOCOL_HEADER, NAMED, *OPENED[2:]]
 OPENED_10 = [AMQP_HEADER + performative(OPEN, "billing"), begin()]
+IMMEDIATE = method(1, spec.Basic.Publish(routing_key="q", immediate=True)) + content_header(1, 1) + frame(3, 1, b"x")
 STRANGER = ("", "")
 
 CASES: dict[str, tuple[str, list[bytes], tuple[str, str], str, str]] = {
@@ -37,7 +38,8 @@ CASES: dict[str, tuple[str, list[bytes], tuple[str, str], str, str]] = {
                  ("AMQP 0-9-1", "404"), "channel 1", "no queue 'q'"),
     "unknown tag": ("amqp", [*OPENED_NAMED, method(1, spec.Basic.Ack(7))],
                     ("AMQP 0-9-1", "406"), "channel 1", "unknown delivery tag"),
-    "immediate": ("amqp", [*OPENED_NAMED, method(1, spec.Basic.Qos()), b"\x09" + bytes(20)],
+    "immediate": ("amqp", [*OPENED_NAMED, IMMEDIATE], ("AMQP 0-9-1", "540"), "", "immediate=true"),
+    "frame type": ("amqp", [*OPENED_NAMED, method(1, spec.Basic.Qos()), b"\x09" + bytes(20)],
                   ("AMQP 0-9-1", "501"), "", "unknown frame type 9"),
     "no address": ("amqp", [*OPENED_10, attach("link", 0, True, "/exchanges/none/key")],
                    ("AMQP 1.0", "amqp:not-found"), "link 'link'", "none"),
