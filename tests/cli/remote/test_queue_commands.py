@@ -37,6 +37,34 @@ def test_a_queue_is_created_listed_shown_changed_and_deleted(annulet: Any) -> No
     assert annulet.json("queues", "--name", "ring") == []
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "change", "lost"),
+    [
+        ("cut.length", [], ["max-length=2"], "drop 3 messages beyond max-length=2 of queue 'cut.length'"),
+        ("cut.ring", ["-a", "x-ring-size=9"], ["ring-size=4", "ring-trim=now"], "drop 1 message beyond ring-size=4"),
+        ("cut.bytes", [], ["max-bytes=1"], "drop messages of "),
+    ],
+)
+def test_a_change_that_drops_messages_at_once_asks(
+    annulet: Any, name: str, arguments: list[str], change: list[str], lost: str
+) -> None:
+    annulet.done("queue", "create", name, *arguments)
+    publish(annulet, name, 5)
+    assert lost in annulet.refused(EXIT_USAGE, "queue", "change", name, *change)
+    assert annulet.json("queue", "show", name)["messages"] == 5
+    annulet.done("queue", "change", name, *change, "-y")
+    assert annulet.json("queue", "show", name)["messages"] < 5
+
+
+@pytest.mark.parametrize("change", ["max-length=5", "ring-size=1"])
+def test_a_change_that_drops_nothing_at_once_asks_nothing(annulet: Any, change: str) -> None:
+    annulet.done("queue", "create", "whole", "-a", "x-overflow=reject")
+    publish(annulet, "whole", 5)
+    annulet.done("queue", "change", "whole", change)
+    assert annulet.json("queue", "show", "whole")["messages"] == 5
+    annulet.done("queue", "delete", "whole", "-y")
+
+
 def test_lists_are_tables_that_people_read(annulet: Any) -> None:
     annulet.done("queue", "create", "many")
     publish(annulet, "many", 2)

@@ -62,6 +62,10 @@ def queues(
     remote.output.items(items, [(TITLES.get(name, name), PATHS.get(name, name)) for name in chosen])
 
 
+KEEPING: Final = frozenset({"reject", "reject-publish", "reject-publish-dlx", "block", "page"})
+"""Values of ``overflow`` for which a lower limit drops nothing that is there."""
+
+
 @click.group()
 def queue() -> None:
     """Create, show, change, purge and delete a queue, or ask why it delivers nothing."""
@@ -105,8 +109,17 @@ def show(remote: Remote, name: str) -> None:
 @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
 @remote_options
 def change(remote: Remote, name: str, settings: tuple[str, ...]) -> None:
-    """Change settings of a live queue, by the names of its arguments: ring-size=5000."""
-    body = {"settings": read_arguments(settings)}
+    """Change settings of a live queue, by the names of its arguments: ring-size=5000.
+
+    A change that drops messages at once shows how many, and asks.
+    """
+    changes = read_arguments(settings)
+    excess = _excess(_queue(remote, name), changes)
+    if excess:
+        confirm(
+            remote, f"drop {excess} of queue {name!r}", name, _sample(remote, name), note="nothing brings them back"
+        )
+    body = {"settings": changes}
     answer = remote.client.ask("PATCH", (*OWN_API, "queues", remote.vhost, name), body).content
     lasting = "" if answer["durable_change"] else "; the change ends with the broker"
     remote.output.done(
@@ -187,6 +200,28 @@ def why_not(remote: Remote, name: str, consumer: str) -> None:
 def _queue(remote: Remote, name: str) -> dict[str, Any]:
     found: dict[str, Any] = remote.client.get(*OWN_API, "queues", remote.vhost, name)
     return found
+
+
+def _excess(found: dict[str, Any], changes: dict[str, Any]) -> str:
+    """Say what a change of settings drops at once of a queue as it is now; empty for nothing."""
+    given = {name.removeprefix("x-").replace("_", "-"): value for name, value in changes.items()}
+    present = found["settings"]
+    pending = found["pending_count"]
+    if given.get("ring-trim") == "now" or (present["ring_trim_now"] and "ring-size" in given):
+        ring_size = given.get("ring-size", present["ring_size"])
+        if isinstance(ring_size, int) and 0 <= ring_size < pending:
+            return f"{counted(pending - ring_size, 'message')} beyond ring-size={ring_size}"
+    if given.get("overflow", present["overflow"]) in KEEPING:
+        return ""
+    counts_all = given.get("limit-counts", present["limit_counts"]) == "all"
+    max_length = given.get("max-length", present["max_length"])
+    length = found["messages"] if counts_all else pending
+    if "max-length" in given and isinstance(max_length, int) and 0 <= max_length < length:
+        return f"{counted(length - max_length, 'message')} beyond max-length={max_length}"
+    max_bytes, size = given.get("max-bytes", given.get("max-length-bytes")), found["pending_bytes"]
+    if isinstance(max_bytes, int) and 0 <= max_bytes < size:
+        return f"messages of {size_text(size - max_bytes)} beyond max-bytes={max_bytes}"
+    return ""
 
 
 def _sample(remote: Remote, name: str) -> list[str]:
