@@ -167,13 +167,19 @@ KEPT_PLACES: Final = {"x-last-value-key": "k", "x-last-value-place": "keep-place
 requeueing("nack multiple requeue, kept places, 60,000", KEPT_PLACES, "c", pending=60_000, delivering=0)
 
 
-@measured("nack multiple requeue, full ring, 60,000")
-def requeue_to_a_ring(server: Server) -> Iterator[None]:
-    """The ring is full of later messages: all that come back are dropped."""
-    client = consumer(server, 60_000, arguments={"x-ring-size": 60_000})
+def holding_beside(server: Server, arguments: dict[str, Any]) -> Client:
+    """Return a client without a consumer any more that holds 60,000 messages of a queue with 60,000 later ones."""
+    client = consumer(server, 60_000, arguments=arguments)
     client.send(methods(commands.Basic.Cancel("c")))
     client.quiet()
     server.ask("fill", queue="q", count=60_000)
+    return client
+
+
+@measured("nack multiple requeue, full ring, 60,000")
+def requeue_to_a_ring(server: Server) -> Iterator[None]:
+    """The ring is full of later messages: all that come back are dropped."""
+    client = holding_beside(server, {"x-ring-size": 60_000})
     yield
     client.send(methods(commands.Basic.Nack(0, multiple=True, requeue=True)))
     server.until("q", pending=60_000, delivering=0)
@@ -182,10 +188,7 @@ def requeue_to_a_ring(server: Server) -> Iterator[None]:
 @measured("channel close, full ring, 60,000")
 def close_to_a_ring(server: Server) -> Iterator[None]:
     """The same, with the end of the channel."""
-    client = consumer(server, 60_000, arguments={"x-ring-size": 60_000})
-    client.send(methods(commands.Basic.Cancel("c")))
-    client.quiet()
-    server.ask("fill", queue="q", count=60_000)
+    client = holding_beside(server, {"x-ring-size": 60_000})
     yield
     client.send(methods(commands.Channel.Close(200, "", 0, 0)))
     server.until("q", pending=60_000, delivering=0)
@@ -194,10 +197,7 @@ def close_to_a_ring(server: Server) -> Iterator[None]:
 @measured("nack multiple requeue, full limit, 60,000")
 def requeue_to_a_limit(server: Server) -> Iterator[None]:
     """The queue is as long as it may be without what comes back."""
-    client = consumer(server, 60_000, arguments={"x-max-length": 60_000, "x-overflow": "drop-head"})
-    client.send(methods(commands.Basic.Cancel("c")))
-    client.quiet()
-    server.ask("fill", queue="q", count=60_000)
+    client = holding_beside(server, {"x-max-length": 60_000, "x-overflow": "drop-head"})
     yield
     client.send(methods(commands.Basic.Nack(0, multiple=True, requeue=True)))
     server.until("q", pending=60_000, delivering=0)
@@ -206,10 +206,7 @@ def requeue_to_a_limit(server: Server) -> Iterator[None]:
 @measured("a get behind a nack multiple requeue, full ring, 60,000")
 def get_from_a_ring(server: Server) -> Iterator[None]:
     """The pull waits for what comes back."""
-    client = consumer(server, 60_000, arguments={"x-ring-size": 60_000})
-    client.send(methods(commands.Basic.Cancel("c")))
-    client.quiet()
-    server.ask("fill", queue="q", count=60_000)
+    client = holding_beside(server, {"x-ring-size": 60_000})
     yield
     client.send(methods(commands.Basic.Nack(0, multiple=True, requeue=True), commands.Basic.Get(queue="q")))
     server.until("q", pending=60_000, delivering=1)

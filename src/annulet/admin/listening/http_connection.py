@@ -67,7 +67,6 @@ class BoundedHttpProtocol(H11Protocol):
         self._slot: HttpSlot | None = None
         self._input: PacedInput | None = None
         self._arriving: Any = None  # their state of h11 while a request is on its way, None when none is
-        self._socket: asyncio.Transport
         self._successor: asyncio.Protocol | None = None  # the protocol that has the transport now
         self._request_timer: asyncio.TimerHandle | None = None
         self._answer_timer: asyncio.TimerHandle | None = None
@@ -84,7 +83,6 @@ class BoundedHttpProtocol(H11Protocol):
             transport.abort()
             return
         super().connection_made(cast("asyncio.Transport", LingeringTransport(transport, self, self._front.broker)))
-        self._socket = transport
         self._input = PacedInput(
             self._front.broker.input_turns, transport, self._take, lambda: not self.flow.read_paused
         )
@@ -168,9 +166,8 @@ class BoundedHttpProtocol(H11Protocol):
         protocol = make(config=self.config, server_state=self.server_state, app_state=self.app_state)
         protocol.slot = slot
         self._successor = protocol
-        transport = self._socket
         assert isinstance(self.transport, LingeringTransport)
-        self.transport.detach()
+        transport = self.transport.detach()
         transport.set_protocol(protocol)
         slot.waiting_since = self.loop.time()
         head = [event.method, b" ", event.target, b" HTTP/1.1\r\n"]

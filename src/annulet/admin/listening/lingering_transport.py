@@ -75,9 +75,13 @@ class LingeringTransport:
         else:
             transport.close()
 
-    def detach(self) -> None:
-        """Leave no reference cycle: the protocol has ended, or another one has the socket. It is not closed here."""
+    def detach(self) -> asyncio.Transport:
+        """Leave no reference cycle: the protocol has ended, or another one has the socket, which is returned.
+
+        It is not closed here any more.
+        """
         self._protocol = None
+        return self._transport
 
     def release(self) -> None:
         """Leave no reference cycle: the protocol has ended, and references this."""
