@@ -36,14 +36,20 @@ def environment_of(folder: Path) -> dict[str, str]:
 
 def run(command: list[str], folder: Path, place: Path) -> str:
     """Run a program of an environment and return its output. Raises :class:`WheelError` with the output."""
+    program = str(folder / "bin" / command[0])
+    return output_of([program, *command[1:]], place, environment_of(folder), SECONDS_MAX)
+
+
+def output_of(command: list[str], place: Path, environment: dict[str, str] | None, seconds: int) -> str:
+    """Run a command in a folder and return its output. Raises :class:`WheelError` with the output of one that fails."""
     done = subprocess.run(
-        [str(folder / "bin" / command[0]), *command[1:]],
+        command,
         cwd=place,
-        env=environment_of(folder),
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=SECONDS_MAX,
+        timeout=seconds,
         check=False,
     )
     if done.returncode != 0:

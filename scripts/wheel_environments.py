@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -16,7 +15,7 @@ from typing import Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from scripts.wheel_check import WheelError, environment_of
+from scripts.wheel_check import WheelError, environment_of, output_of
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 LOCKS: Final = ("build.txt", "wheels.txt", "lock.txt")
@@ -103,16 +102,4 @@ def build(folder: Path, sources: Path, target: Path) -> str:
 def call(command: list[str], place: Path, folder: Path | None = None) -> str:
     """Run a command and return its output. Raises :class:`WheelError` with the output of one that fails."""
     environment = None if folder is None else {**environment_of(folder), "PYTHONPATH": str(place / "src")}
-    done = subprocess.run(
-        command,
-        cwd=place,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=COMPILER_SECONDS_MAX,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise WheelError(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}")
-    return done.stdout
+    return output_of(command, place, environment, COMPILER_SECONDS_MAX)
